@@ -1,0 +1,335 @@
+"""Where Claude Code keeps what belongs to a session: default places, walks, the companion table.
+
+Reads names only: no file is opened here but legacy subagent transcripts, whose owner
+nothing else tells. Inside the walks paths are plain strings; they become `Path` at the border.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from stat import S_ISDIR, S_ISREG
+
+__all__ = [
+    "NO_IDS",
+    "STAGED_SUFFIX",
+    "STORES",
+    "SUFFIX",
+    "TEMPORARY",
+    "Companions",
+    "Project",
+    "Projects",
+    "archive_directory",
+    "cache_directory",
+    "config_of",
+    "encode_project",
+    "projects",
+    "read_project",
+    "root_directory",
+    "weigh",
+]
+
+SUFFIX = ".jsonl"
+# As long as SUFFIX: a staged name must fit wherever the transcript's own name did.
+STAGED_SUFFIX = ".lcdel"
+TEMPORARY = ".lifecycle-tmp"
+AGENT_PREFIX = "agent-"
+# As parts of a path they would lead elsewhere.
+NO_IDS = ("", ".", "..")
+
+
+# What belongs to a session, by the name of a directory entry; a directory's ends in "/". The
+# one group that matches is the session id. A new store of Claude Code's is one more line in
+# one of these two tables, whose order is the order in which an archive moves things. Patterns
+# are text: compiling those that a run does not need would cost more than a small run does.
+_IN_PROJECT = "|".join(
+    (
+        r"(?!(?:memory|tiny_memory|bagel|cloud-snapshots|connector-downloads)/)([^/]+)/",
+        r"(.+?)\.(?:ccr-tip|precompact|desktop-released|dir-sync|dir-sync-empty|cloud-worktrees)"
+        r"\.json(?:\.tmp\..*)?",
+        r"(.+?)\.orphaned-\d+-[0-9a-f]{8}\.jsonl",
+        r"(.+?)\.jsonl\.superseded-\d+",
+        r"(.+?)\.jsonl\.compact\.tmp\..*",
+    )
+)
+# Beside the projects root, keyed by session id alone.
+_IN_STORES = {
+    "debug": r"(.+)\.txt",
+    "file-history": r"([^/]+)/",
+    "image-cache": r"([^/]+)/",
+    "session-env": r"([^/]+)/",
+    "tasks": r"(?!session-)([^/]+)/",
+    "todos": r"(.+)-agent-.*\.json",
+    "uploads": r"([^/]+)/",
+    "usage-data/facets": r"(.+)\.json",
+    "usage-data/session-meta": r"(.+)\.json",
+}
+STORES = tuple(_IN_STORES)
+# What a config directory holds beside its projects root.
+_CONFIG_MARKS = ("archive", "file-history", "history.jsonl", "sessions", "settings.json", "todos")
+_SET_ASIDE = r".+\.(?:orphaned-\d+-[0-9a-f]{8}|jsonl\.compact\.tmp\..*)"
+
+
+def _given(path: str | os.PathLike[str] | None) -> str:
+    text = "" if path is None else os.fspath(path)
+    if isinstance(text, bytes):
+        raise TypeError("a path must be str, not bytes")
+    if "\0" in text:
+        raise ValueError("a path must not hold a NUL character")
+    return os.path.abspath(os.path.expanduser(text)) if text else ""
+
+
+def _config_directory() -> str:
+    return _given(os.environ.get("CLAUDE_CONFIG_DIR")) or _home(".claude")
+
+
+def _home(*parts: str) -> str:
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        raise ValueError("the home directory is not known: set HOME, or name the directories")
+    return os.path.join(home, *parts)
+
+
+def root_directory(path: str | os.PathLike[str] | None) -> str:
+    """The projects root as an absolute path; None is the default, "" a ValueError."""
+    if path is not None and not os.fspath(path):
+        raise ValueError("the projects root must not be empty")
+    return _given(path) or os.path.join(_config_directory(), "projects")
+
+
+def archive_directory(path: str | os.PathLike[str] | None) -> str:
+    """The archive directory as an absolute path; None or "" is the default."""
+    return _given(path) or os.path.join(_config_directory(), "archive")
+
+
+def cache_directory(path: str | os.PathLike[str] | None) -> str:
+    """The cache directory as an absolute path; None or "" is the default."""
+    return _given(path) or _home(".cache", "session-search")
+
+
+def config_of(root: str) -> str | None:
+    """The config directory of a projects root, or None where the root is not `projects`."""
+    return os.path.dirname(root) if os.path.basename(root) == "projects" else None
+
+
+def encode_project(directory: str) -> str:
+    """The project directory name that Claude Code makes of an absolute working directory.
+
+    Not exact over 200 characters, where Claude Code cuts the name and adds a hash.
+    """
+    units = directory.encode("utf-16-le", "surrogatepass")
+    characters = (units[i : i + 2].decode("utf-16-le", "replace") for i in range(0, len(units), 2))
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in characters)
+
+
+@dataclass(frozen=True, slots=True)
+class Projects:
+    """The directories of a projects root, sorted by name, and what cannot be one."""
+
+    directories: list[str] = field(default_factory=list)
+    odd: list[tuple[str, str]] = field(default_factory=list)
+    """Name and reason of each linked project directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The names of one project directory, each kind on its own."""
+
+    sessions: dict[str, os.DirEntry[str]] = field(default_factory=dict)
+    """Session id -> directory entry, in the order of the file names."""
+    odd: list[tuple[str, str]] = field(default_factory=list)
+    """File name and reason of each `<id>.jsonl` that is no regular file."""
+    staged: list[str] = field(default_factory=list)
+    """Ids whose transcript an unfinished delete has staged."""
+    agents: list[str] = field(default_factory=list)
+    """File names of legacy subagent transcripts."""
+    companions: dict[str, list[str]] = field(default_factory=dict)
+    """Session id -> names that the companion table gives to it."""
+    temporary: list[str] = field(default_factory=list)
+    """Names of what an interrupted move left."""
+
+
+def projects(root: str) -> Projects:
+    """Lists a projects root; a missing one is empty. Raises OSError if it cannot be read.
+
+    ValueError for a config directory given in its place: its archive would pass for a project.
+    """
+    found = Projects()
+    inner = os.path.join(root, "projects")
+    if os.path.isdir(inner) and any(os.path.lexists(os.path.join(root, n)) for n in _CONFIG_MARKS):
+        raise ValueError(f"{root} is a config directory; its projects root is {inner}")
+    try:
+        entries = os.scandir(root)
+    except FileNotFoundError:
+        return found
+    with entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                found.directories.append(entry.name)
+            elif entry.is_symlink() and entry.is_dir():
+                found.odd.append((entry.name, "the project directory is a symbolic link"))
+    found.directories.sort()
+    found.odd.sort()
+    return found
+
+
+def read_project(root: str, project: str) -> Project:
+    """Lists one project directory by kind. One that vanished is empty.
+
+    Raises OSError where it cannot be read.
+    """
+    found = Project()
+    try:
+        with os.scandir(os.path.join(root, project)) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return found
+    sessions = found.sessions
+    for entry in entries:
+        name = entry.name
+        # Nearly all entries are plain transcripts, so these are told first and at once.
+        if name.endswith(SUFFIX) and _is_session_name(name):
+            if entry.is_file(follow_symlinks=False):
+                sessions[name[: -len(SUFFIX)]] = entry
+            else:
+                found.odd.append((name, _oddity(entry)))
+        else:
+            _add_other(found, entry)
+    return found
+
+
+def _is_session_name(name: str) -> bool:
+    if name.startswith(AGENT_PREFIX) or name[: -len(SUFFIX)] in NO_IDS:
+        return False
+    return name.count(".") == 1 or not re.fullmatch(_SET_ASIDE, name.removesuffix(SUFFIX), re.S)
+
+
+def _oddity(entry: os.DirEntry[str]) -> str:
+    return "the transcript is a symbolic link" if entry.is_symlink() else "not a regular file"
+
+
+def _add_other(found: Project, entry: os.DirEntry[str]) -> None:
+    name = _marked(entry)
+    if entry.name == TEMPORARY:
+        found.temporary.append(entry.name)
+    elif name.endswith(STAGED_SUFFIX) and len(name) > len(STAGED_SUFFIX):
+        found.staged.append(name[: -len(STAGED_SUFFIX)])
+    elif name.startswith(AGENT_PREFIX) and name.endswith(SUFFIX):
+        found.agents.append(name)
+    elif owner := _owner(_IN_PROJECT, name):
+        found.companions.setdefault(owner, []).append(entry.name)
+
+
+def weigh(paths: list[str]) -> tuple[int, int]:
+    """Size in bytes of all regular files at and below the paths, and a mark of their state.
+
+    A file with several names counts once. The mark differs when anything was added, removed
+    or changed; it means something in this process only. Raises OSError.
+    """
+    total = 0
+    seen: set[tuple[int, int]] = set()
+    state: list[tuple[str, int, int, int]] = []
+    pending = list(paths)
+    while pending:
+        path = pending.pop()
+        found = os.lstat(path)
+        state.append((path, found.st_ino, found.st_size, found.st_mtime_ns))
+        if S_ISDIR(found.st_mode):
+            pending += [os.path.join(path, name) for name in os.listdir(path)]
+        elif S_ISREG(found.st_mode) and (found.st_dev, found.st_ino) not in seen:
+            total += found.st_size
+            seen.add((found.st_dev, found.st_ino))
+    return total, hash(tuple(sorted(state)))
+
+
+class Companions:
+    """Finds what belongs to a session by the table; lists each directory once.
+
+    Paths are relative to the config directory, in the order of the table: what lies in the
+    project directory first (always under `projects/`, whatever the root is called).
+    """
+
+    def __init__(self, root: str, config: str | None) -> None:
+        self._root = root
+        self._config = config
+        self._projects: dict[str, Project] = {}
+        self._owners: dict[str, dict[str, list[str]]] = {}
+        self._stores: dict[str, list[str]] | None = None
+
+    def add(self, project: str, listing: Project) -> None:
+        """Uses a listing that the caller has, and empties it of sessions, its bulk."""
+        listing.sessions.clear()
+        self._projects[project] = listing
+
+    def in_project(self, project: str, session_id: str) -> list[str]:
+        """The companions in the session's own project directory."""
+        if project not in self._projects:
+            self.add(project, read_project(self._root, project))
+        listing = self._projects[project]
+        names = listing.companions.get(session_id, [])
+        if listing.agents:
+            names = names + self._agents(project, listing).get(session_id, [])
+        return [f"projects/{project}/{name}" for name in names]
+
+    def in_stores(self, session_id: str) -> list[str]:
+        """The companions in the stores that are keyed by id alone."""
+        if self._stores is None:
+            self._stores = _list_stores(self._config) if self._config else {}
+        return self._stores.get(session_id, [])
+
+    def absolute(self, relative: str) -> str:
+        """Where a relative companion path lies."""
+        if relative.startswith("projects/"):
+            return os.path.join(self._root, relative[len("projects/") :])
+        return os.path.join(self._config or "", relative)
+
+    def _agents(self, project: str, listing: Project) -> dict[str, list[str]]:
+        from lifecycle._records import sole_session_id
+
+        if project not in self._owners:
+            owners: dict[str, list[str]] = {}
+            for name in listing.agents:
+                owner = sole_session_id(os.path.join(self._root, project, name))
+                if owner is not None:
+                    owners.setdefault(owner, []).append(name)
+            self._owners[project] = owners
+        return self._owners[project]
+
+
+def _list_stores(config: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for store, table in _IN_STORES.items():
+        for name in _entries(config, store):
+            if owner := _owner(table, name):
+                found.setdefault(owner, []).append(f"{store}/{name.rstrip('/')}")
+    return found
+
+
+def _owner(table: str, name: str) -> str | None:
+    """The session id that a table gives an entry to."""
+    match = re.fullmatch(table, name, re.S)
+    return next(filter(None, match.groups())) if match else None
+
+
+def _entries(config: str, store: str) -> list[str]:
+    """Sorted names in a store: directories (ending in "/") and regular files, no links.
+
+    A store that is itself a link is not entered: nothing is deleted through one.
+    """
+    path = config
+    for part in store.split("/"):
+        path = os.path.join(path, part)
+        if os.path.islink(path):
+            return []
+    try:
+        with os.scandir(path) as scan:
+            return sorted(name for entry in scan if (name := _marked(entry)))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _marked(entry: os.DirEntry[str]) -> str:
+    if entry.is_dir(follow_symlinks=False):
+        return entry.name + "/"
+    return entry.name if entry.is_file(follow_symlinks=False) else ""

@@ -1,0 +1,126 @@
+"""Every test gets a home of its own; trees are compared whole."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lifecycle.cli import main
+
+SOURCE = Path(main.__code__.co_filename).parent.parent
+
+Entry = tuple[str, int, int, bytes]
+Tree = dict[str, Entry]
+
+
+def snapshot(*roots: Path, directory_times: bool = False) -> Tree:
+    """Every entry below the roots: kind, mode, modification time in ns, content or link target.
+
+    A directory's own time changes with every entry made in it, so it counts only on request.
+    """
+    found: Tree = {}
+    for root in roots:
+        for path in [root, *root.rglob("*")] if root.exists() else []:
+            found[str(path)] = _entry(path, directory_times)
+    return found
+
+
+def _entry(path: Path, directory_times: bool) -> Entry:
+    status = path.lstat()
+    mode = stat.S_IMODE(status.st_mode)
+    if stat.S_ISLNK(status.st_mode):
+        return ("link", mode, status.st_mtime_ns, os.fsencode(os.readlink(path)))
+    if stat.S_ISDIR(status.st_mode):
+        return ("directory", mode, status.st_mtime_ns if directory_times else 0, b"")
+    if stat.S_ISREG(status.st_mode):
+        return ("file", mode, status.st_mtime_ns, path.read_bytes())
+    return ("other", mode, status.st_mtime_ns, b"")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The directories of one test."""
+
+    base: Path
+    config: Path
+    root: Path
+    archive: Path
+    cache: Path
+
+    @property
+    def tombstones(self) -> Path:
+        return self.cache / ".deleted"
+
+    def everything(self) -> Tree:
+        """The whole tree of the test, directory times included."""
+        return snapshot(self.base, directory_times=True)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """An empty home, with every variable that leads to one pointing into it."""
+    home = tmp_path / "home"
+    config = home / ".claude"
+    (config / "projects").mkdir(parents=True)
+    for name in [name for name in os.environ if name.startswith(("XDG_", "CLAUDE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(config))
+    for name in ("CONFIG", "CACHE", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(home / name.lower()))
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    cache = home / ".cache" / "session-search"
+    return Place(home, config, config / "projects", config / "archive", cache)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left: its exit status and both streams."""
+
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command in this process: `run("delete", "--before", "30d", answer="y")`."""
+
+    def call(*arguments: str | Path, answer: str | None = None) -> Result:
+        read, write = os.pipe()
+        os.write(write, b"" if answer is None else answer.encode() + b"\n")
+        os.close(write)
+        with os.fdopen(read) as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            capfd.readouterr()
+            status = main([str(argument) for argument in arguments])
+            captured = capfd.readouterr()
+        return Result(status, captured.out, captured.err)
+
+    return call
+
+
+def command(*arguments: str | Path, **options: object) -> subprocess.Popen[bytes]:
+    """Starts the command in a process of its own, warnings as errors."""
+    line = [sys.executable, "-W", "error", "-m", "lifecycle", *map(str, arguments)]
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(line, **{**streams, **options})  # type: ignore[call-overload, no-any-return]
+
+
+def finish(process: subprocess.Popen[bytes], answer: str = "") -> Result:
+    """Waits for a command started with `command`."""
+    out, err = process.communicate(answer.encode(), timeout=60)
+    return Result(
+        process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    )
