@@ -1,0 +1,210 @@
+"""Transcripts on their way out: staged under a name that nothing takes for a session.
+
+A staged transcript is settled by the tombstone: with one it goes, without one it gets its
+own name back. The journal, a file in the projects root that exists from before the first
+staging until the last staged file is gone, names the tombstone files that may hold the
+verdict: the next run may use another cache directory. All of it needs the root's lock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lifecycle._disk import remove, rename_new, replace_atomically, sync_directory
+from lifecycle._layout import (
+    STAGED_SUFFIX,
+    STORES,
+    SUFFIX,
+    TEMPORARY,
+    Companions,
+    config_of,
+    projects,
+    read_project,
+)
+from lifecycle._plan import Skipped
+from lifecycle._select import why
+from lifecycle.tombstone import load_tombstone_file
+
+__all__ = [
+    "Recovery",
+    "Staged",
+    "close_journal",
+    "give_back",
+    "holders",
+    "open_journal",
+    "reap",
+    "recover",
+]
+
+JOURNAL = ".lifecycle-journal"
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A transcript under its staged name."""
+
+    root: str
+    project: str
+    session_id: str
+
+    @property
+    def directory(self) -> str:
+        """The project directory."""
+        return os.path.join(self.root, self.project)
+
+    @property
+    def original(self) -> str:
+        """The transcript's own path."""
+        return os.path.join(self.directory, self.session_id + SUFFIX)
+
+    @property
+    def path(self) -> str:
+        """The path it has while it is staged."""
+        return os.path.join(self.directory, self.session_id + STAGED_SUFFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What an interrupted run had left, and what became of it."""
+
+    given_back: tuple[Path, ...] = ()
+    """Transcripts that are sessions again, by their own path."""
+    reaped: tuple[Path, ...] = ()
+    """Transcripts that were tombstoned and are gone now, by their own path."""
+    failed: tuple[Skipped, ...] = ()
+    """What is still staged."""
+
+
+def recover(root: str, tombstones: Path) -> Recovery:
+    """Settles everything that is staged, and removes what interrupted moves left.
+
+    Raises OSError or `TombstoneFileError` where a tombstone file that may hold the verdict
+    cannot be read; then everything stays staged.
+    """
+    journal = _read_journal(root)
+    staged, leftovers, unread = _find(root)
+    failed = [*_remove_all(leftovers), *(unread if journal is not _NO_JOURNAL else ())]
+    outcome = _settle(root, staged, {*journal, str(tombstones)}) if staged else Recovery()
+    outcome = replace(outcome, failed=(*outcome.failed, *failed))
+    if not outcome.failed and journal is not _NO_JOURNAL:
+        close_journal(root, {item.directory for item in staged})
+    return outcome
+
+
+def _find(root: str) -> tuple[list[Staged], list[str], list[Skipped]]:
+    """What is staged, what interrupted moves left, and the projects that hide such things."""
+    staged, unread = [], []
+    config = config_of(root)
+    leftovers = [os.path.join(config, store, TEMPORARY) for store in STORES] if config else []
+    for project in projects(root).directories:
+        try:
+            listing = read_project(root, project)
+        except OSError as error:
+            unread.append(Skipped("", Path(root, project), f"not settled: {why(error)}"))
+            continue
+        staged += [Staged(root, project, session_id) for session_id in listing.staged]
+        leftovers += [os.path.join(root, project, name) for name in listing.temporary]
+    return staged, leftovers, unread
+
+
+def _remove_all(leftovers: list[str]) -> Iterator[Skipped]:
+    """Removes leftovers; safe, since a move keeps the whole under its own name to the end."""
+    for path in filter(os.path.lexists, leftovers):
+        try:
+            remove(path)
+        except OSError as error:
+            yield Skipped("", Path(path), f"left by an interrupted move: {why(error)}")
+
+
+def _settle(root: str, staged: list[Staged], tombstones: set[str]) -> Recovery:
+    dead = frozenset().union(*(load_tombstone_file(Path(path)) for path in sorted(tombstones)))
+    companions = Companions(root, config_of(root))
+    in_place = holders(root, {item.session_id for item in staged}, doubt=True)
+    given_back, reaped, failed = [], [], []
+    for item in staged:
+        try:
+            if item.session_id in dead:
+                names = companions.in_project(item.project, item.session_id)
+                names = names + companions.in_stores(item.session_id)
+                reap(item, map(companions.absolute, names), in_place)
+                reaped.append(Path(item.original))
+            else:
+                give_back(item)
+                given_back.append(Path(item.original))
+        except OSError as error:
+            failed.append(Skipped(item.session_id, Path(item.path), f"still staged: {why(error)}"))
+    return Recovery(tuple(given_back), tuple(reaped), tuple(failed))
+
+
+def give_back(item: Staged) -> None:
+    """The transcript has its own name again; FileExistsError where another took it."""
+    try:
+        rename_new(item.path, item.original)
+    except FileExistsError:
+        if not os.path.samefile(item.path, item.original):
+            raise
+        remove(item.path)
+
+
+def reap(item: Staged, companions: Iterable[str], in_place: dict[str, list[str]]) -> None:
+    """The companions are gone, then the transcript.
+
+    Where a project holds the id (`in_place`), what is keyed by id alone stays; where it is
+    this very project, because somebody wrote to the name meanwhile, all companions stay.
+    """
+    held_by = in_place.get(item.session_id, [])
+    for path in companions:
+        beside = os.path.dirname(path) == item.directory
+        if not held_by or (beside and item.project not in held_by):
+            remove(path)
+    remove(item.path)
+
+
+def holders(root: str, session_ids: set[str], *, doubt: bool = False) -> dict[str, list[str]]:
+    """Which of the ids some project holds under their own name, with those projects.
+
+    With `doubt` a project that cannot be read holds them all.
+    """
+    found: dict[str, list[str]] = {}
+    for project in projects(root).directories:
+        try:
+            names = os.listdir(os.path.join(root, project))
+        except FileNotFoundError:
+            continue
+        except OSError:
+            held = session_ids if doubt else set()
+        else:
+            held = session_ids.intersection(n[: -len(SUFFIX)] for n in names if n.endswith(SUFFIX))
+        for session_id in held:
+            found.setdefault(session_id, []).append(project)
+    return found
+
+
+_NO_JOURNAL: list[str] = []
+
+
+def _read_journal(root: str) -> list[str]:
+    """Tombstone files that may hold the verdict; `_NO_JOURNAL` itself where there is none."""
+    try:
+        with open(os.path.join(root, JOURNAL), "rb") as file:
+            return [os.fsdecode(path) for path in file.read().split(b"\0") if path]
+    except FileNotFoundError:
+        return _NO_JOURNAL
+
+
+def open_journal(root: str, tombstones: Path) -> None:
+    """The journal names the tombstone file, besides those that it named before."""
+    known = _read_journal(root)
+    if str(tombstones) not in known:
+        content = b"".join(os.fsencode(path) + b"\0" for path in [*known, str(tombstones)])
+        replace_atomically(os.path.join(root, JOURNAL), content)
+
+
+def close_journal(root: str, directories: Iterable[str]) -> None:
+    """The journal is gone, after what happened in the directories is on disk."""
+    for directory in sorted(directories):
+        sync_directory(directory)
+    remove(os.path.join(root, JOURNAL))
