@@ -1,0 +1,8 @@
+"""`python -m lifecycle` is the command `session-lifecycle`."""
+
+import sys
+
+from lifecycle.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,753 @@
+"""The command `session-lifecycle`: it parses, plans, shows, asks, acts and reports.
+
+Data goes to stdout; questions, progress and errors go to stderr. With `--json` stdout is
+exactly one JSON document, on every path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+# Type checkers take this name for true. Handlers import what they need when they run: a
+# dry run over one session must not pay for everything that a restore takes.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+    from typing import Any, NoReturn, TypeVar
+
+    from lifecycle._plan import DeleteOpts, Plan, PlanItem
+    from lifecycle.archive import ArchivePlan
+    from lifecycle.delete import DeletePlan
+
+    P = TypeVar("P", bound=Plan)
+
+__all__ = ["main"]
+
+_NOWHERE = "there is nowhere to show it: standard output is closed"
+DONE, FAILED, USAGE, PARTLY = 0, 1, 2, 3
+_AGE = r"(\d+)([hdw])"
+_DATE = r"\d{4}-\d\d-\d\d"
+_MOMENT = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)"
+# Lines that a pager gets one by one, so that it shows the first at once.
+_FIRST_SCREEN = 100
+_HOURS = {"h": 1, "d": 24, "w": 168}
+
+
+class _UsageError(Exception):
+    """The words of the call are off."""
+
+
+class _RefusedError(Exception):
+    """The call is understood, and not carried out."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        # A fixed width: to measure the terminal, argparse would load what takes longer to load
+        # than a small run does.
+        super().__init__(**options, formatter_class=_formatter)
+
+    def error(self, message: str) -> NoReturn:
+        raise _UsageError(message)
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.HelpFormatter(prog, width=88)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status and never raises for bad input."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        # A locale that cannot write a title must not end the run in the middle.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
+    try:
+        status = _run(given)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Python flushes once more at exit, which would raise again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def _run(given: list[str]) -> int:
+    as_json = "--json" in given
+    try:
+        options = _parser(given).parse_args(_joined(given))
+        handler: Callable[[argparse.Namespace], int] = options.func
+        return handler(options)
+    except _UsageError as error:
+        return _fail(as_json, error, USAGE)
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return _fail(as_json, _RefusedError("interrupted"), FAILED)
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError, LookupError, RuntimeError, _RefusedError) as error:
+        # NoFilterError is known by its name, since its module may not be loaded.
+        status = USAGE if type(error).__name__ == "NoFilterError" else FAILED
+        return _fail(as_json, error, status)
+
+
+def _fail(as_json: bool, error: BaseException, status: int) -> int:
+    from lifecycle._show import inert
+
+    message = inert(_message(error))
+    print(f"session-lifecycle: {message}", file=sys.stderr)
+    if as_json:
+        kind = type(error).__name__.lstrip("_")
+        with suppress(OSError, _RefusedError):
+            _print_document({"error": {"type": kind, "message": message}, "status": status})
+    return status
+
+
+def _message(error: BaseException) -> str:
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = [str(name) for name in (error.filename, error.filename2) if name is not None]
+        text = ": ".join([*where, error.strerror.lower()])
+    return "; ".join([text or type(error).__name__, *getattr(error, "__notes__", ())])
+
+
+# Parsing
+
+
+def _parser(given: list[str]) -> argparse.ArgumentParser:
+    """All commands, with the options of those that the call may mean.
+
+    The others would take longer to describe than a small run takes in all.
+    """
+    from lifecycle import __version__
+
+    shared = _shared_options()
+    parser = _Parser(
+        prog="session-lifecycle",
+        description="Archive, restore and delete Claude Code sessions.",
+        epilog="Exit status: 0 done, nothing to do or dry run; 1 refused, aborted, not found "
+        "or failed; 2 usage, no filter included; 3 partly done.",
+        parents=[shared],
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, (handler, add_arguments, text) in _COMMANDS.items():
+        if name not in given:
+            commands.add_parser(name, help=text, add_help=False)
+            continue
+        command = commands.add_parser(
+            name, help=text, description=text, parents=[shared], allow_abbrev=False
+        )
+        add_arguments(command)
+        command.set_defaults(func=handler, command=name)
+    return parser
+
+
+def _delete_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sessions", metavar="SESSION", nargs="?", type=_text, help="session id")
+    _add_filters(parser)
+    _add_consent(parser)
+
+
+def _archive_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sessions", metavar="SESSION", nargs="*", type=_text, help="id or path")
+    _add_filters(parser)
+    _add_consent(parser)
+
+
+def _restore_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sessions", metavar="SESSION", nargs="*", type=_text, help="session id")
+    text = "where a transcript goes whose origin is not recorded"
+    parser.add_argument("--project", type=_text, help=text)
+
+
+def _list_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sessions", metavar="SESSION", nargs="?", type=_text, help="session id")
+    parser.add_argument("--archived", action="store_true", help="list the archive instead")
+    _add_filters(parser)
+
+
+def _floor_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sessions", metavar="SESSION", nargs="+", type=_text, help="id or path")
+
+
+def _no_arguments(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def _joined(given: list[str]) -> list[str]:
+    """Makes one word of `--project` and its value: most project names begin with a dash."""
+    words = list(given)
+    end = words.index("--") if "--" in words else len(words)
+    for index in range(end - 2, -1, -1):
+        if words[index] == "--project":
+            words[index : index + 2] = [f"--project={words[index + 1]}"]
+    return words
+
+
+def _shared_options() -> _Parser:
+    shared = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    for name, text in (
+        ("--projects-root", "default: projects/ in $CLAUDE_CONFIG_DIR or ~/.claude"),
+        ("--archive-dir", "default: archive/ beside it"),
+        ("--cache-dir", "where the tombstone file is, default: ~/.cache/session-search"),
+    ):
+        shared.add_argument(name, metavar="DIR", type=_text, help=text)
+    shared.add_argument("--json", action="store_true", help="print one JSON document")
+    return shared
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    filters = parser.add_argument_group("filters", "a session must pass all that are given")
+    filters.add_argument(
+        "--before",
+        metavar="WHEN",
+        type=_moment,
+        help="last modified before: 2026-11-01, 2026-11-01T12:00:00Z, or an age (12h, 30d, 2w)",
+    )
+    filters.add_argument(
+        "--project",
+        metavar="TEXT|PATH",
+        type=_project,
+        help="part of the project directory's name, or a working directory (/..., ., ~/...)",
+    )
+    filters.add_argument(
+        "--max-messages", metavar="N", type=_positive, default=0, help="at most N lines (records)"
+    )
+    filters.add_argument("--routine", action="store_true", help="the math floor says routine")
+
+
+def _add_consent(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--include-live", action="store_true", help="take sessions that are running too"
+    )
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only show what would happen")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def _text(given: str) -> str:
+    if not given.strip():
+        raise argparse.ArgumentTypeError("must not be empty")
+    return given
+
+
+def _positive(given: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", given) or int(given) == 0:
+        raise argparse.ArgumentTypeError(f"{given!r} is not a number from 1 up")
+    return int(given)
+
+
+def _project(given: str) -> str:
+    _text(given)
+    if given in (".", "..", "~") or given.startswith(("./", "../", "~/")):
+        try:
+            return os.path.abspath(os.path.expanduser(given))
+        except OSError as error:
+            reason = f"{given!r} cannot be resolved: {error.strerror}"
+            raise argparse.ArgumentTypeError(reason) from error
+    return given
+
+
+def _moment(given: str) -> datetime:
+    """An instant with its offset: a local date, RFC 3339, or an age."""
+    from datetime import datetime, timedelta
+
+    try:
+        if age := re.fullmatch(_AGE, given):
+            now = datetime.now().astimezone().replace(microsecond=0)
+            return now - timedelta(hours=int(age[1]) * _HOURS[age[2]])
+        if re.fullmatch(_DATE, given) or re.fullmatch(_MOMENT, given):
+            found = datetime.fromisoformat(given.upper())
+            return found if found.tzinfo else found.astimezone()
+    except (ValueError, OverflowError, OSError) as error:
+        raise argparse.ArgumentTypeError(f"{given!r} is out of range: {error}") from error
+    raise argparse.ArgumentTypeError(
+        f"{given!r} is neither a date (2026-11-01), a time with offset "
+        "(2026-11-01T12:00:00Z) nor an age (12h, 30d, 2w)"
+    )
+
+
+def _directory(options: argparse.Namespace, name: str) -> str | None:
+    given: str | None = getattr(options, name, None)
+    return given
+
+
+def _opts(options: argparse.Namespace) -> DeleteOpts:
+    from lifecycle._plan import DeleteOpts
+
+    try:
+        return DeleteOpts(
+            before=options.before,
+            project=options.project or "",
+            max_messages=options.max_messages,
+            session_id=options.sessions or "",
+            routine=options.routine,
+            include_live=getattr(options, "include_live", False),
+            dry_run=getattr(options, "dry_run", False),
+        )
+    except ValueError as error:
+        raise _UsageError(str(error)) from error
+
+
+# Output and questions
+
+
+def _as_json(options: argparse.Namespace) -> bool:
+    return getattr(options, "json", False)
+
+
+def _print(lines: Iterable[str], *, to_stderr: bool = False) -> None:
+    stream = sys.stderr if to_stderr else sys.stdout
+    if stream is None:
+        raise _RefusedError(_NOWHERE)
+    for number, line in enumerate(lines):
+        stream.write(line + "\n")
+        if number < _FIRST_SCREEN:
+            stream.flush()
+    stream.flush()
+
+
+def _print_document(fields: dict[str, object]) -> None:
+    from lifecycle._show import document
+
+    if sys.stdout is None:
+        raise _RefusedError(_NOWHERE)
+    sys.stdout.writelines(document(fields))
+    sys.stdout.flush()
+
+
+def _confirmed(question: str) -> bool:
+    """Whether the answer is y or yes; anything else, no answer and Ctrl-C are no."""
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    try:
+        answer = sys.stdin.readline() if sys.stdin is not None else ""
+    except (KeyboardInterrupt, UnicodeDecodeError, OSError):
+        answer = ""
+    if not answer.endswith("\n") or not sys.stdin.isatty():
+        # Only a terminal shows the line break of the answer.
+        sys.stderr.write("\n")
+    return answer.strip().lower() in ("y", "yes")
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[None]:
+    """Says on a terminal, after a second, that work goes on and for how long."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from threading import Event, Thread
+
+    from lifecycle._show import inert
+
+    label = inert(label)
+    over = Event()
+
+    def tell() -> None:
+        seconds = 0
+        while not over.wait(1):
+            seconds += 1
+            sys.stderr.write(f"\r{label} ... {seconds} s ")
+            sys.stderr.flush()
+        if seconds:
+            sys.stderr.write("\r" + " " * (len(label) + 20) + "\r")
+            sys.stderr.flush()
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
+
+
+# Commands
+
+
+def _delete(options: argparse.Namespace) -> int:
+    from lifecycle.delete import execute_delete, plan_delete
+    from lifecycle.tombstone import require_usable
+
+    def plan(opts: DeleteOpts) -> DeletePlan:
+        root, cache = _directory(options, "projects_root"), _directory(options, "cache_dir")
+        found = plan_delete(root, cache, opts)
+        if found.matched:
+            require_usable(found.tombstone_path)
+        return found
+
+    def result(done: DeletePlan) -> _Done:
+        return _Done("deleted", done.deleted, "tombstone_path", done.tombstone_path)
+
+    return _by_plan(options, plan, execute_delete, result, "for good")
+
+
+def _recover(root: str | None, cache: str | None) -> None:
+    from lifecycle._show import count
+    from lifecycle.delete import recover_sessions
+
+    outcome = recover_sessions(root, cache)
+    if outcome.given_back or outcome.reaped:
+        print(
+            f"settled an interrupted delete: {count(len(outcome.given_back), 'session')} given "
+            f"back, {count(len(outcome.reaped), 'session')} removed",
+            file=sys.stderr,
+        )
+
+
+class _Done:
+    """What a plan has done so far, in the words of its command."""
+
+    def __init__(
+        self, word: str, items: tuple[PlanItem, ...], place_name: str, place: Path
+    ) -> None:
+        self.word = word
+        self.items = items
+        self.place_name = place_name
+        self.place = place
+
+
+def _by_plan(
+    options: argparse.Namespace,
+    make_plan: Callable[[DeleteOpts], P],
+    execute: Callable[[P], P],
+    result: Callable[[P], _Done],
+    manner: str,
+) -> int:
+    """Plans, shows, asks, acts, and reports."""
+    opts = _opts(options)
+    if sys.stdout is None:
+        raise _RefusedError(_NOWHERE)
+    if opts.has_filter and not opts.dry_run:
+        _recover(_directory(options, "projects_root"), _directory(options, "cache_dir"))
+    with _progress("reading sessions"):
+        plan = done = make_plan(opts)
+    aborted = False
+    if not plan.matched:
+        status = _nothing_matched(options, opts, plan)
+    else:
+        place = result(plan).place
+        aborted = not _shown_and_confirmed(options, opts, plan, manner.format(place=place))
+        status = FAILED if aborted else DONE
+        if not aborted and not opts.dry_run:
+            with _progress(f"{options.command} goes on"):
+                done = execute(plan)
+            status = _tell_result(options, plan, done, result(done))
+    if _as_json(options):
+        from lifecycle._show import item_fields, plan_fields
+
+        fields = plan_fields(options.command, opts, done)
+        what = result(done)
+        fields[what.word] = map(item_fields, what.items)
+        fields[what.place_name] = str(what.place)
+        _print_document({**fields, "aborted": aborted, "status": status})
+    return status
+
+
+def _shown_and_confirmed(
+    options: argparse.Namespace, opts: DeleteOpts, plan: Plan, manner: str
+) -> bool:
+    """Shows the plan and asks, where that is needed; whether to go on."""
+    from lifecycle._show import count, filters_text, inert, plan_lines, size
+
+    as_json = _as_json(options)
+    must_ask = not (opts.dry_run or options.yes)
+    if must_ask or not as_json:
+        _print([f"{options.command}: {filters_text(opts)}"], to_stderr=as_json)
+        _print(plan_lines(plan.matched, plan.skipped), to_stderr=as_json)
+    if opts.dry_run and not as_json:
+        _print(["dry run: nothing was changed"])
+    if not must_ask:
+        return True
+    what = f"{count(len(plan.matched), 'session')} ({size(plan.total_bytes)})"
+    if _confirmed(inert(f"{options.command.capitalize()} {what} {manner}?")):
+        return True
+    print("aborted: nothing was changed", file=sys.stderr)
+    return False
+
+
+def _nothing_matched(options: argparse.Namespace, opts: DeleteOpts, plan: Plan) -> int:
+    from lifecycle._show import inert, skip_lines
+    from lifecycle.ids import SessionNotFoundError, find_sessions, only_match
+
+    left = [skip for skip in plan.skipped if skip.session_id] if opts.session_id else []
+    if opts.session_id and not left:
+        try:
+            only_match(opts.session_id, find_sessions(opts.session_id, plan.projects_root)[:1])
+        except SessionNotFoundError as error:
+            _add_hint(options, opts.session_id, error)
+            raise
+    if not _as_json(options):
+        _print(skip_lines("left alone", plan.skipped))
+        _print([f"nothing to {options.command}{_missing(str(plan.projects_root))}"])
+    if not left:
+        return DONE
+    print(f"session-lifecycle: {inert(opts.session_id)}: {inert(left[0].reason)}", file=sys.stderr)
+    return FAILED
+
+
+def _missing(root: str) -> str:
+    from lifecycle._show import inert
+
+    return "" if os.path.isdir(root) else f": {inert(root)} does not exist"
+
+
+def _tell_result(options: argparse.Namespace, plan: Plan, done: Plan, what: _Done) -> int:
+    """Says what was done, skipped and failed; returns the exit status."""
+    from lifecycle._show import count, inert, size, skip_lines
+
+    known = set(plan.skipped)
+    new = [skip for skip in done.skipped if skip not in known]
+    trouble = [*skip_lines("skipped", new), *skip_lines("failed", done.failed)]
+    _print(trouble, to_stderr=True)
+    if not _as_json(options):
+        total = size(sum(item.total_bytes for item in what.items))
+        number = count(len(what.items), "session")
+        _print([f"{what.word} {number}, {total}; see {inert(str(what.place))}"])
+    if len(what.items) == len(plan.matched) and not done.failed:
+        return DONE
+    return PARTLY if what.items else FAILED
+
+
+def _archive(options: argparse.Namespace) -> int:
+    if options.sessions:
+        filters = (options.before, options.project, options.max_messages, options.routine)
+        if any(filters) or options.dry_run:
+            raise _UsageError("give session ids or filters, not both (and no -n with ids)")
+        return _archive_each(options)
+    from lifecycle.archive import execute_archive, plan_archive
+
+    def plan(opts: DeleteOpts) -> ArchivePlan:
+        root, archive = _directory(options, "projects_root"), _directory(options, "archive_dir")
+        return plan_archive(root, archive, opts)
+
+    def result(done: ArchivePlan) -> _Done:
+        return _Done("archived", done.archived, "archive_directory", done.archive_directory)
+
+    return _by_plan(options, plan, execute_archive, result, "in {place}")
+
+
+def _each(
+    options: argparse.Namespace, action: Callable[[str], tuple[str, dict[str, object]]]
+) -> int:
+    """Does one thing for each session named; one that fails does not stop the others."""
+    from lifecycle._show import inert
+
+    results: list[dict[str, object]] = []
+    failed = 0
+    names = list(dict.fromkeys(options.sessions))
+    for name in names:
+        try:
+            text, fields = action(name)
+        except (OSError, ValueError, LookupError, RuntimeError) as error:
+            failed += 1
+            _add_hint(options, name, error)
+            message = inert(_message(error))
+            print(f"session-lifecycle: {inert(name)}: {message}", file=sys.stderr)
+            problem = {"type": type(error).__name__, "message": message}
+            results.append({"session": name, "error": problem})
+            continue
+        results.append({"session": name, **fields})
+        if not _as_json(options):
+            _print([inert(text)])
+    status = DONE if not failed else FAILED if failed == len(names) else PARTLY
+    if _as_json(options):
+        _print_document({"command": options.command, "results": results, "status": status})
+    return status
+
+
+def _add_hint(options: argparse.Namespace, session_id: str, error: Exception) -> None:
+    """Adds where a session that is not found is, as far as archive and tombstones tell."""
+    from lifecycle.archive import archived_sessions
+    from lifecycle.ids import SessionNotFoundError, matches_session_id
+    from lifecycle.tombstone import load_tombstones
+
+    if not isinstance(error, SessionNotFoundError):
+        return
+    archived = [one.session_id for one in archived_sessions(_directory(options, "archive_dir"))]
+    if any(matches_session_id(one, session_id) for one in archived):
+        error.add_note("it is archived: see restore")
+        return
+    dead = load_tombstones(_directory(options, "cache_dir"))
+    if any(matches_session_id(one, session_id) for one in dead):
+        error.add_note("it was deleted")
+
+
+def _archive_each(options: argparse.Namespace) -> int:
+    from lifecycle.archive import archive_session
+
+    def action(name: str) -> tuple[str, dict[str, object]]:
+        with _progress(f"archiving {name[:36]}"):
+            path = archive_session(
+                name,
+                _directory(options, "archive_dir"),
+                projects_root=_directory(options, "projects_root"),
+                include_live=options.include_live,
+            )
+        return f"archived {path}", {"path": str(path)}
+
+    return _each(options, action)
+
+
+def _restore(options: argparse.Namespace) -> int:
+    if not options.sessions:
+        if options.project:
+            raise _UsageError("--project goes with the sessions to restore")
+        return _list_archived(options, None)
+    from lifecycle.archive import restore_session
+
+    def action(name: str) -> tuple[str, dict[str, object]]:
+        with _progress(f"restoring {name[:36]}"):
+            done = restore_session(
+                name,
+                _directory(options, "archive_dir"),
+                projects_root=_directory(options, "projects_root"),
+                project=options.project,
+                cache_dir=_directory(options, "cache_dir"),
+            )
+        notes = [
+            "; dated now, since the retention sweep would remove it" if done.times_reset else "",
+            "; its tombstone is removed" if done.tombstone_removed else "",
+            f"; {done.left} holds more, which was left" if done.left else "",
+        ]
+        fields = {
+            "path": str(done.path),
+            "times_reset": done.times_reset,
+            "tombstone_removed": done.tombstone_removed,
+            "left": str(done.left) if done.left else None,
+        }
+        return f"restored {done.path}{''.join(notes)}", fields
+
+    return _each(options, action)
+
+
+def _list(options: argparse.Namespace) -> int:
+    opts = _opts(options)
+    if options.archived:
+        return _list_archived(options, opts)
+    from dataclasses import replace
+
+    from lifecycle._layout import root_directory
+    from lifecycle._select import Selection
+    from lifecycle._show import list_fields, list_lines
+    from lifecycle.ids import SessionNotFoundError
+
+    root = root_directory(_directory(options, "projects_root"))
+    with _progress("looking for sessions"):
+        selection = Selection(root, replace(opts, include_live=True), with_times=True)
+    if opts.session_id and not selection.candidates and not selection.skipped:
+        raise SessionNotFoundError(opts.session_id)
+    selection.candidates.sort(key=lambda one: (-one.modified_ns, one.project, one.session_id))
+    if _as_json(options):
+        _print_document(list_fields(opts, selection))
+    else:
+        _print(list_lines(selection))
+        if missing := _missing(root):
+            _print([f"no sessions{missing}"])
+    return DONE
+
+
+def _list_archived(options: argparse.Namespace, opts: DeleteOpts | None) -> int:
+    from lifecycle._show import Rows, count, inert, size, stamp, title
+    from lifecycle.archive import archived_sessions, fits
+
+    found = archived_sessions(_directory(options, "archive_dir"))
+    if opts is not None and opts.has_filter:
+        found = tuple(one for one in found if fits(one, opts))
+    if _as_json(options):
+        fields = (
+            {
+                "session_id": one.session_id,
+                "path": str(one.path),
+                "project": one.project,
+                "bytes": one.bytes,
+                "companion_bytes": one.companion_bytes,
+                "archived": stamp(one.archived_ns),
+                "title": title(str(one.path)),
+            }
+            for one in found
+        )
+        _print_document({"command": options.command, "archived": fields, "status": DONE})
+        return DONE
+    rows = Rows(one.session_id for one in found)
+    _print(
+        rows.line(
+            one.session_id,
+            one.archived_ns,
+            one.bytes + one.companion_bytes,
+            "",
+            one.project or "-",
+            inert(title(str(one.path)) or "-"),
+        )
+        for one in found
+    )
+    total = sum(one.bytes + one.companion_bytes for one in found)
+    _print([f"total: {count(len(found), 'session')}, {size(total)}"])
+    return DONE
+
+
+def _floor(options: argparse.Namespace) -> int:
+    from lifecycle.floor import deciding_rule, evaluate_math_floor, read_messages
+    from lifecycle.ids import resolve_session
+
+    def action(name: str) -> tuple[str, dict[str, object]]:
+        path: Path = resolve_session(name, _directory(options, "projects_root"))
+        routine, stats = evaluate_math_floor(read_messages(path))
+        rule = deciding_rule(stats)[1]
+        fields: dict[str, object] = {
+            "session_id": path.stem,
+            "path": str(path),
+            "routine": routine,
+            "substantive_human_turns": stats.substantive_human_turns,
+            "total_messages": stats.total_messages,
+            "assistant_prose_bytes": stats.assistant_prose_bytes,
+            "rule": rule,
+        }
+        text = (
+            f"{path.stem}: {'routine' if routine else 'not routine'} ({rule}): "
+            f"{stats.substantive_human_turns} human, {stats.total_messages} total, "
+            f"{stats.assistant_prose_bytes} bytes of prose"
+        )
+        return text, fields
+
+    return _each(options, action)
+
+
+def _tombstones(options: argparse.Namespace) -> int:
+    from lifecycle._show import inert
+    from lifecycle.tombstone import load_tombstones, tombstone_path
+
+    cache = _directory(options, "cache_dir")
+    ids = sorted(load_tombstones(cache))
+    if _as_json(options):
+        path = str(tombstone_path(cache))
+        _print_document(
+            {"command": "tombstones", "tombstone_path": path, "ids": ids, "status": DONE}
+        )
+    else:
+        _print(map(inert, ids))
+    return DONE
+
+
+_Command = tuple[
+    Callable[[argparse.Namespace], int], Callable[[argparse.ArgumentParser], None], str
+]
+# A new command is one more line here, with its handler and its arguments above.
+_COMMANDS: dict[str, _Command] = {
+    "delete": (_delete, _delete_arguments, "Delete sessions for good and leave tombstones."),
+    "archive": (_archive, _archive_arguments, "Move whole sessions into the archive."),
+    "restore": (_restore, _restore_arguments, "Bring archived sessions back, or list them."),
+    "list": (_list, _list_arguments, "List sessions, the newest first."),
+    "floor": (_floor, _floor_arguments, "Show the math floor's verdict on sessions."),
+    "tombstones": (_tombstones, _no_arguments, "List the ids of deleted sessions."),
+}

@@ -1,0 +1,435 @@
+"""The command: what it shows, what it asks, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from conftest import Place, Run, command, finish, snapshot
+from lifecycle import load_tombstones
+from sample import Sample, add_bystanders, identifier, make_sample, set_modified, write_session
+
+OLD = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+ONE = "11111111-1111-4111-8111-111111111111"
+TWO = "22222222-2222-4222-8222-222222222222"
+
+
+@pytest.fixture
+def sample(place: Place) -> Sample:
+    return make_sample(place.config)
+
+
+@pytest.fixture
+def two(place: Place) -> tuple[Path, Path]:
+    """Two old sessions in one project."""
+    return (
+        write_session(place.root, "-home-me-app", ONE, at=OLD),
+        write_session(place.root, "-home-me-app", TWO, at=OLD),
+    )
+
+
+@pytest.mark.parametrize("answer", ["y", "Y", "yes", "YES", " y "])
+def test_yes_carries_out_the_plan(
+    place: Place, two: tuple[Path, Path], run: Run, answer: str
+) -> None:
+    result = run("delete", "--before", "1d", answer=answer)
+    assert (result.status, set(load_tombstones())) == (0, {ONE, TWO})
+    assert "Delete 2 sessions" in result.err
+    assert not two[0].exists()
+
+
+@pytest.mark.parametrize("answer", ["", "n", "no", "yep", "j", "y y", None])
+def test_anything_but_yes_changes_nothing(
+    place: Place, two: tuple[Path, Path], run: Run, answer: str | None
+) -> None:
+    before = place.everything()
+    result = run("delete", "--before", "1d", answer=answer)
+    assert result.status == 1
+    assert "aborted" in result.err
+    assert place.everything() == before
+
+
+def test_ctrl_c_at_the_question_is_no(place: Place, two: tuple[Path, Path]) -> None:
+    before = place.everything()
+    process = command("delete", "--before", "1d")
+    wait_for_question(process)
+    process.send_signal(signal.SIGINT)
+    result = finish(process)
+    assert (result.status, "Traceback" in result.err) == (1, False)
+    assert place.everything() == before
+
+
+def wait_for_question(process: object) -> None:
+    """Reads standard error up to the end of the question."""
+    said = b""
+    stream = process.stderr  # type: ignore[attr-defined]
+    while not said.endswith(b"[y/N] "):
+        piece = os.read(stream.fileno(), 1000)
+        assert piece, said
+        said += piece
+
+
+def test_what_was_shown_is_what_is_done(place: Place, two: tuple[Path, Path]) -> None:
+    process = command("delete", "--before", "1d")
+    wait_for_question(process)
+    with two[0].open("ab") as file:
+        file.write(b'{"type":"user"}\n')
+    late = write_session(place.root, "-home-me-app", identifier("late"), at=OLD)
+    result = finish(process, "y\n")
+    assert result.status == 3
+    assert f"{two[0]}: changed since the plan was made" in result.err
+    assert [two[0].exists(), two[1].exists(), late.exists()] == [True, False, True]
+    assert load_tombstones() == {TWO}
+
+
+def test_a_plan_names_projects_rows_the_rest_and_the_total(sample: Sample, run: Run) -> None:
+    add_bystanders(sample.config)
+    result = run("delete", "--before", "2026-11-01T00:00:00Z", "-n")
+    assert result.status == 0
+    assert "last modified before 2026-11-01T00:00:00+00:00" in result.out
+    assert "-home-me-shop  (/home/me/shop)" in result.out
+    assert re.search(r"  423fb404  2026-08-27 +32\.6 KiB +20  Split the checkout\n", result.out)
+    assert re.search(r"left alone:\n(.*\n)+total: 11 sessions in 5 projects", result.out)
+    assert "symbolic link" in result.out
+    assert result.out.endswith("dry run: nothing was changed\n")
+
+
+def test_list_is_newest_first_with_marks_and_sums(sample: Sample, run: Run) -> None:
+    lines = run("list").out.splitlines()
+    rows = [line for line in lines if re.match(r"[0-9a-f]{8}  ", line)]
+    dates = [line.split()[1] for line in rows]
+    assert (len(rows), dates) == (15, sorted(dates, reverse=True))
+    assert next(line for line in rows if "(live)" in line).endswith("Sort the notes by date")
+    assert sum("(also in -home-me-app" in line for line in rows) == 2
+    assert any(re.match(r"-home-me-shop: 3 sessions, ", line) for line in lines)
+    assert lines[-1].startswith("total: 15 sessions, ")
+
+
+def test_list_archived_takes_the_same_filters(sample: Sample, run: Run) -> None:
+    ids = [sample.sessions[name].stem for name in ("login", "search", "refactor")]
+    assert run("archive", *ids).status == 0
+    found = [run("list", "--archived", *words).out.splitlines()[-1].split(",")[0] for words in (
+        (), ("--project", "-home-me-app"), ("--before", "2026-10-01"), ("--max-messages", "1"),
+    )]  # fmt: skip
+    assert found == [
+        "total: 3 sessions",
+        "total: 2 sessions",
+        "total: 1 session",
+        "total: 0 sessions",
+    ]
+
+
+def test_ids_are_as_long_as_it_takes_to_tell_them_apart(place: Place, run: Run) -> None:
+    for ending in ("01", "02"):
+        write_session(place.root, "-p", f"abcdefgh-{ending}", at=OLD)
+    assert [line.split()[0] for line in run("list").out.splitlines()[:2]] == [
+        "abcdefgh-01",
+        "abcdefgh-02",
+    ]
+
+
+def test_a_session_without_a_title_shows_its_prompt_or_a_dash(place: Place, run: Run) -> None:
+    write_session(place.root, "-p", ONE, at=OLD, prompts=("Please paint it",))
+    (place.root / "-p" / f"{TWO}.jsonl").write_text("{}\n")
+    out = run("list").out.splitlines()
+    assert out[0].endswith("  -")
+    assert "paint it" in out[1].lower()
+
+
+GOOD = {
+    "local date": "2026-11-01",
+    "zulu": "2026-11-01T00:00:00Z",
+    "offset": "2026-11-01T02:00:00.5+02:00",
+    "hours": "12h",
+    "days": "30d",
+    "weeks": "2w",
+}
+
+
+@pytest.mark.parametrize("when", GOOD.values(), ids=GOOD)
+def test_a_date_is_echoed_as_an_instant_with_its_offset(
+    place: Place, two: tuple[Path, Path], run: Run, when: str
+) -> None:
+    result = run("delete", "--before", when, "-n")
+    assert result.status == 0
+    assert re.search(r"before \d{4}-\d\d-\d\dT[\d:.]+[+-]\d\d:\d\d\n", result.out)
+
+
+# Nothing on disk changes, one line says why, and this is the exit status.
+BAD: dict[str, tuple[int, list[str]]] = {
+    "no command": (2, []),
+    "unknown command": (2, ["purge"]),
+    "unknown option": (2, ["delete", "--all"]),
+    "no filter": (2, ["delete"]),
+    "no filter but flags": (2, ["delete", "-n", "-y", "--include-live"]),
+    "no filter for archive": (2, ["archive"]),
+    "ids and filters": (2, ["archive", ONE, "--before", "1d"]),
+    "empty id": (2, ["delete", ""]),
+    "blank id": (2, ["archive", " "]),
+    "empty project": (2, ["delete", "--project", ""]),
+    "empty date": (2, ["delete", "--before", ""]),
+    "empty root": (2, ["delete", ONE, "--projects-root", ""]),
+    "zero messages": (2, ["delete", "--max-messages", "0"]),
+    "negative messages": (2, ["delete", "--max-messages", "-1"]),
+    "no number": (2, ["delete", "--max-messages", "few"]),
+    "other digits": (2, ["delete", "--max-messages", "٣"]),
+    "no date": (2, ["delete", "--before", "yesterday"]),
+    "naive time": (2, ["delete", "--before", "2026-11-01T10:00"]),
+    "month 13": (2, ["delete", "--before", "2026-13-01"]),
+    "age that overflows": (2, ["delete", "--before", "99999999999999d"]),
+    "age before the calendar": (2, ["delete", "--before", "900000d"]),
+    "year zero": (2, ["delete", "--before", "0000-01-01"]),
+    "minutes": (2, ["delete", "--before", "5m"]),
+    "unknown id": (1, ["delete", "no-such-session"]),
+    "short prefix": (1, ["delete", ONE[:7]]),
+    "unknown id for archive": (1, ["archive", "no-such-session"]),
+    "unknown id for restore": (1, ["restore", "no-such-session"]),
+    "unknown id for floor": (1, ["floor", "no-such-session"]),
+    "unknown id for list": (1, ["list", "no-such-session"]),
+    "root is a file": (1, ["delete", ONE, "--projects-root", "FILE"]),
+    "archive directory is a file": (1, ["archive", ONE, "--archive-dir", "FILE"]),
+    "archive directory below a file": (1, ["archive", ONE, "--archive-dir", "FILE/x"]),
+    "archive inside the root": (1, ["archive", ONE, "--archive-dir", "ROOT/x"]),
+    "archive around the root": (1, ["archive", "--before", "1d", "--archive-dir", "CONFIG"]),
+    "cache directory is a file": (1, ["delete", ONE, "-y", "--cache-dir", "FILE"]),
+    "cache directory is a file, dry": (1, ["delete", ONE, "-n", "--cache-dir", "FILE"]),
+    "tombstones are a directory": (1, ["delete", ONE, "-y", "--cache-dir", "DIRECTORY"]),
+    "tombstones are rubbish": (1, ["delete", ONE, "-y", "--cache-dir", "RUBBISH"]),
+    "listing rubbish": (1, ["tombstones", "--cache-dir", "RUBBISH"]),
+    "listing a directory": (1, ["tombstones", "--cache-dir", "DIRECTORY"]),
+    "config directory for root": (1, ["delete", "--before", "1d", "--projects-root", "CONFIG"]),
+    "a NUL in a path": (1, ["list", "--projects-root", "a\0b"]),
+    "a live session": (1, ["delete", "LIVE", "-y"]),
+    "a live session, dry": (1, ["delete", "LIVE", "-n"]),
+    "a live session for archive": (1, ["archive", "LIVE"]),
+}
+
+
+@pytest.mark.parametrize(("status", "words"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_bad_input_is_one_clear_line_and_changes_nothing(
+    sample: Sample, two: tuple[Path, Path], place: Place, run: Run,
+    status: int, words: list[str], as_json: bool,
+) -> None:  # fmt: skip
+    (place.base / "FILE").write_text("x")
+    (place.config / "settings.json").write_text("{}")
+    (place.base / "DIRECTORY/.deleted").mkdir(parents=True)
+    (place.base / "RUBBISH").mkdir()
+    (place.base / "RUBBISH/.deleted").write_bytes(b"\0\xff\xfe\n")
+    known = {"LIVE": sample.sessions["live"].stem, "CONFIG": str(place.config)}
+    given = [known.get(word, word) for word in words]
+    for name in ("FILE", "DIRECTORY", "RUBBISH"):
+        given = [re.sub(f"^{name}", str(place.base / name), word) for word in given]
+    given = [re.sub("^ROOT", str(place.root), word) for word in given]
+    before = place.everything()
+    result = run(*given, *(["--json"] if as_json else []))
+    assert result.status == status, result
+    assert re.fullmatch(r"session-lifecycle: [^\n]+\n", result.err), result.err
+    assert place.everything() == before
+    if as_json:
+        assert json.loads(result.out)["status"] == status
+
+
+ODD: dict[str, bytes | None] = {
+    "directory": None,
+    "torn": b'{"type":"user","mess',
+    "nuls": b"\0" * 5000,
+    "empty": b"",
+    "no text": b"\xff\xfe\n" * 9,
+}
+
+
+@pytest.mark.parametrize("content", ODD.values(), ids=ODD)
+def test_an_odd_transcript_does_not_stop_the_rest(
+    place: Place, two: tuple[Path, Path], run: Run, content: bytes | None
+) -> None:
+    odd = place.root / "-home-me-app" / "odd-odd-odd.jsonl"
+    odd.mkdir() if content is None else odd.write_bytes(content)
+    if content is not None:
+        set_modified(odd, OLD)
+    result = run("delete", "--before", "1d", "-y")
+    assert (result.status, {ONE, TWO} <= load_tombstones()) == (0, True)
+    assert odd.exists() is (content is None)
+
+
+@pytest.mark.parametrize(
+    "words", [("list",), ("delete", "--project", "-", "-n")], ids=["list", "plan"]
+)
+def test_a_fifo_is_named_and_never_opened(
+    place: Place, two: tuple[Path, Path], run: Run, words: tuple[str, ...]
+) -> None:
+    fifo = place.root / "-home-me-app" / "pipe-pipe-pipe.jsonl"
+    os.mkfifo(fifo)
+    result = run(*words)
+    assert (result.status, f"{fifo}: not a regular file" in result.out) == (0, True)
+
+
+def test_a_name_that_is_no_utf8_is_left_alone_and_named(
+    place: Place, two: tuple[Path, Path], run: Run
+) -> None:
+    odd = os.fsencode(place.root / "-home-me-app") + b"/\xff\xfe-session.jsonl"
+    Path(os.fsdecode(odd)).write_bytes(two[0].read_bytes())
+    os.utime(odd, (0, 0))
+    result = run("delete", "--max-messages", "99", "-y")
+    assert (result.status, os.path.exists(odd)) == (0, True)
+    assert "the id is not UTF-8" in result.out
+    assert "\ufffd\ufffd-session" in result.out
+
+
+HOSTILE = "\x1b]0;pwned\x07\x1b[2J\r\n\u202egnp\u2066\u200f\x9b31m"
+
+
+@pytest.mark.parametrize(
+    "words", [("list",), ("delete", "--project", "-", "-n")], ids=["list", "plan"]
+)
+def test_nothing_from_disk_can_drive_the_terminal(
+    place: Place, run: Run, words: tuple[str, ...]
+) -> None:
+    name = HOSTILE.replace("\n", "")
+    write_session(place.root, f"-{name}", f"abcdefgh{name}", at=OLD, title=HOSTILE, cwd=HOSTILE)
+    (place.root / f"-{name}" / f"link{name}.jsonl").symlink_to("/dev/null")
+    result = run(*words)
+    text = result.out + result.err
+    assert "gnp" in text
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert "pwned" not in text.splitlines()[-1] or "total" not in text.splitlines()[-1]
+
+
+def test_columns_line_up_for_wide_characters(place: Place, run: Run) -> None:
+    from lifecycle._show import width
+
+    for number, project in enumerate(("-ascii", "-検索を速くする", "-e\u0301tude")):
+        write_session(place.root, project, f"{number}" * 12, at=OLD, title="HERE")
+    rows = [line for line in run("list").out.splitlines() if line.endswith("HERE")]
+    assert len({width(row) for row in rows}) == 1
+
+
+def test_a_project_that_begins_with_a_dash_needs_no_equals_sign(
+    place: Place, two: tuple[Path, Path], run: Run
+) -> None:
+    assert "2 sessions" in run("delete", "--project", "-home-me-app", "-n").out
+
+
+@pytest.mark.parametrize("given", [".", "./", "~/app"])
+def test_a_relative_project_is_the_working_directory(
+    place: Place, run: Run, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    here = place.base / "app"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    name = re.sub(r"[^A-Za-z0-9]", "-", str(here))
+    write_session(place.root, name, ONE, at=OLD, cwd=str(here))
+    write_session(place.root, f"{name}-too", TWO, at=OLD, cwd=str(here))
+    result = run("delete", "--project", given, "-n")
+    assert (ONE[:8] in result.out, TWO[:8] in result.out) == (True, False)
+
+
+JSON = {
+    "list": ["list"],
+    "list archived": ["list", "--archived"],
+    "dry run": ["delete", "--before", "1d", "-n"],
+    "declined": ["delete", "--before", "1d"],
+    "done": ["delete", ONE, "-y"],
+    "nothing to do": ["delete", "--before", "9000d", "-y"],
+    "archive ids": ["archive", ONE, "no-such-session"],
+    "archive filter": ["archive", "--before", "1d", "-y"],
+    "archive declined": ["archive", "--before", "1d"],
+    "restore list": ["restore"],
+    "restore": ["restore", "no-such-session"],
+    "floor": ["floor", ONE, TWO],
+    "tombstones": ["tombstones"],
+}
+
+
+@pytest.mark.parametrize("words", JSON.values(), ids=JSON)
+def test_json_is_exactly_one_document_on_every_path(
+    sample: Sample, two: tuple[Path, Path], run: Run, words: list[str]
+) -> None:
+    result = run(*words, "--json")
+    assert json.loads(result.out)["status"] == result.status
+    assert result.out.isascii()
+
+
+def test_json_before_the_command_counts_too(two: tuple[Path, Path], run: Run) -> None:
+    assert json.loads(run("--json", "list").out)["command"] == "list"
+
+
+def test_several_ids_go_on_past_one_that_fails(
+    place: Place, two: tuple[Path, Path], run: Run
+) -> None:
+    assert run("archive", ONE, "no-such-session", TWO).status == 3
+    assert run("restore", TWO, "no-such-session", ONE).status == 3
+    assert [path.exists() for path in two] == [True, True]
+
+
+def test_what_an_interrupted_delete_left_is_named_by_a_dry_run_and_settled_by_a_real_one(
+    place: Place, two: tuple[Path, Path], run: Run
+) -> None:
+    staged = two[0].with_suffix(".lcdel")
+    two[0].rename(staged)
+    before = place.everything()
+    for words in (["list"], ["delete", "--before", "1d", "-n"]):
+        assert f"{staged}: staged by an interrupted delete" in run(*words).out
+    assert place.everything() == before
+    result = run("delete", "--before", "1d", answer="n")
+    assert "1 session given back" in result.err
+    assert two[0].exists()
+
+
+def test_a_session_that_is_not_found_is_said_to_be_archived_or_deleted(
+    place: Place, two: tuple[Path, Path], run: Run
+) -> None:
+    assert run("archive", ONE).status == run("delete", TWO, "-y").status == 0
+    for words in (("delete", ONE), ("floor", ONE[:8])):
+        assert "it is archived: see restore" in run(*words).err
+    for words in (("delete", TWO), ("restore", TWO)):
+        result = run(*words, "--json")
+        assert (result.status, "it was deleted" in result.err) == (1, True)
+        assert "SessionNotFoundError" in result.out
+
+
+def test_a_projects_root_that_is_not_there_is_named(place: Place, run: Run) -> None:
+    missing = place.base / "nowhere"
+    for words in (("list",), ("delete", "--before", "1d", "-y")):
+        result = run(*words, "--projects-root", missing)
+        assert (result.status, f"{missing} does not exist" in result.out) == (0, True)
+
+
+def test_module_and_version(run: Run) -> None:
+    result = finish(command("--version"))
+    assert (result.status, result.out) == (0, "session-lifecycle 1.0.0\n")
+
+
+def test_first_rows_reach_a_pipe_before_the_last_are_read(place: Place) -> None:
+    for number in range(40):
+        write_session(place.root, "-p", identifier("row", number), at=OLD)
+    last = place.root / "-p" / f"{identifier('last')}.jsonl"
+    last.write_bytes(b"{}\n" * 20_000_000)
+    set_modified(last, datetime(2020, 1, 1, tzinfo=UTC))
+    process = command("list")
+    assert process.stdout
+    started = time.monotonic()
+    assert os.read(process.stdout.fileno(), 8)
+    first = time.monotonic() - started
+    finish(process)
+    assert first < time.monotonic() - started
+
+
+def test_everything_else_stays_as_it_was(sample: Sample, place: Place, run: Run) -> None:
+    add_bystanders(sample.config)
+    before = snapshot(place.base)
+    assert run("delete", sample.sessions["login"].stem, "-y").status == 0
+    after = snapshot(place.base)
+    gone = {name for name in before if name not in after}
+    assert gone
+    assert all(sample.sessions["login"].stem in name or "/agent-" in name for name in gone)
+    new = {name for name in after if after[name] != before.get(name)}
+    assert {str(place.cache), str(place.tombstones)} <= new
+    assert all(str(place.cache).startswith(name) or name == str(place.tombstones) for name in new)
