@@ -179,13 +179,14 @@ class Selection:
 
     def _examine(self, session_id: str, project: str, path: str) -> PlanItem | None:
         opts = self.opts
+        # First, since it reads no further than the answer; counting reads everything.
+        if opts.routine and not _is_routine(path):
+            return None
         found = measure(path, opts.max_messages)
         status = found.stat
         if opts.max_messages and found.count > opts.max_messages:
             return None
         if opts.before is not None and status.st_mtime_ns >= self._before:
-            return None
-        if opts.routine and not _is_routine(path):
             return None
         reason = self._doubt(path, status, found.tail)
         if reason:

@@ -158,7 +158,8 @@ def make(kind: str, directory: Path, number: int, megabytes: int = 0) -> None:
         while total < megabytes * 1_000_000:
             pieces.append(random.choice(blocks))
             total += len(pieces[-1])
-        _write(directory, 0, _CWD, [*pieces, _encode(writer.closing())], writer.at)
+        pieces += [_encode(writer.exchange(1_000)), _encode(writer.closing())]
+        _write(directory, 0, _CWD, pieces, writer.at)
         return
     if kind == "small":
         templates = [_small(random) for _ in range(200)]
