@@ -31,7 +31,8 @@ __all__ = [
     "tombstone_path",
 ]
 
-PIECE = 1 << 20
+# Larger ones cost more to allocate than they save.
+PIECE = 64 * 1024
 
 
 class TombstoneFileError(ValueError):
@@ -96,24 +97,27 @@ def is_tombstoned(cache_dir: str | os.PathLike[str] | None, session_id: str) -> 
         return False
     path = tombstone_path(cache_dir)
     wanted = session_id.encode()
-    rest = b""
+    begun: list[bytes] = []
     for piece in _pieces(path):
         if b"\0" in piece:
             raise TombstoneFileError(path)
-        whole, newline, after = piece.rpartition(b"\n")
-        if newline and _has_line(rest + whole, wanted):
+        first, last = piece.find(b"\n"), piece.rfind(b"\n")
+        if first < 0:
+            begun.append(piece)
+            continue
+        if _is_line(b"".join([*begun, piece[:first]]), wanted):
             return True
-        rest = after if newline else rest + after
-    return _has_line(rest, wanted)
+        # Most pieces do not hold it at all, which this tells without a copy of any line.
+        if piece.find(wanted, first, last) >= 0 and any(
+            _is_line(line, wanted) for line in piece[first:last].split(b"\n")
+        ):
+            return True
+        begun = [piece[last + 1 :]]
+    return _is_line(b"".join(begun), wanted)
 
 
-def _has_line(text: bytes, wanted: bytes) -> bool:
-    if wanted not in text:
-        return False
-    return any(
-        wanted in line and line.decode("utf-8", "replace").strip().encode() == wanted
-        for line in text.split(b"\n")
-    )
+def _is_line(line: bytes, wanted: bytes) -> bool:
+    return wanted in line and line.decode("utf-8", "replace").strip().encode() == wanted
 
 
 def tombstone_ids(cache_dir: str | os.PathLike[str] | None, ids: Iterable[str]) -> None:
