@@ -12,14 +12,13 @@ import pytest
 from deadline import deadline
 from lifecycle._transcript import FIRST_PIECE, PIECE, WINDOW, blocks, head_and_tail, lines, measure
 
-# Piece, first piece and long line: as they are, and so small that every border is met.
+# Piece and first piece: as they are, and so small that every border is met.
 SIZES = [
-    pytest.param(PIECE, FIRST_PIECE, 4096, id="real sizes"),
-    pytest.param(1, 1, 1, id="single bytes"),
-    pytest.param(2, 3, 1, id="two bytes"),
-    pytest.param(7, 5, 4, id="seven bytes"),
-    pytest.param(7, 5, 100, id="seven bytes and no long line"),
-    pytest.param(64, 16, 1, id="64 bytes and all lines long"),
+    pytest.param(PIECE, FIRST_PIECE, id="real sizes"),
+    pytest.param(1, 1, id="single bytes"),
+    pytest.param(2, 3, id="two bytes"),
+    pytest.param(7, 5, id="seven bytes"),
+    pytest.param(64, 16, id="64 bytes"),
 ]
 RECORD = b'{"type":"user","message":{"content":"caf\xc3\xa9 \xe2\x80\xa8 \xc2\x85"}}'
 CONTENTS = {
@@ -59,8 +58,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "transcript.jsonl"
 
 
-def shrink(monkeypatch: pytest.MonkeyPatch, piece: int, first: int, long_line: int) -> None:
-    for name, size in (("PIECE", piece), ("FIRST_PIECE", first), ("LONG_LINE", long_line)):
+def shrink(monkeypatch: pytest.MonkeyPatch, piece: int, first: int) -> None:
+    for name, size in (("PIECE", piece), ("FIRST_PIECE", first)):
         monkeypatch.setattr(f"lifecycle._transcript.{name}", size)
 
 
@@ -74,20 +73,20 @@ def check_count(path: Path, content: bytes, what: object) -> None:
         assert found == count if count <= limit else limit < found <= count, (what, limit)
 
 
-@pytest.mark.parametrize(("piece", "first", "long_line"), SIZES)
+@pytest.mark.parametrize(("piece", "first"), SIZES)
 def test_the_count_is_exact(
-    monkeypatch: pytest.MonkeyPatch, path: Path, piece: int, first: int, long_line: int
+    monkeypatch: pytest.MonkeyPatch, path: Path, piece: int, first: int
 ) -> None:
-    shrink(monkeypatch, piece, first, long_line)
+    shrink(monkeypatch, piece, first)
     for what, content in CONTENTS.items():
         check_count(path, content[-300:] if piece < 64 else content, what)
 
 
-@pytest.mark.parametrize(("piece", "first", "long_line"), SIZES[1:])
+@pytest.mark.parametrize(("piece", "first"), SIZES[1:])
 def test_the_count_of_random_bytes_is_exact(
-    monkeypatch: pytest.MonkeyPatch, path: Path, piece: int, first: int, long_line: int
+    monkeypatch: pytest.MonkeyPatch, path: Path, piece: int, first: int
 ) -> None:
-    shrink(monkeypatch, piece, first, long_line)
+    shrink(monkeypatch, piece, first)
     source = random.Random(20261101)
     for _ in range(60):
         content = b"".join(source.choices(TOKENS, k=source.randrange(60)))

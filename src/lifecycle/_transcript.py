@@ -19,8 +19,6 @@ BLOCK = 1 << 20
 FIRST_PIECE = 16 * 1024
 WINDOW = 16 * 1024
 BLANKS = b" \t\n\r\v\f"
-# A first line this long says that the piece holds few lines, which are better looked for.
-LONG_LINE = 4 * 1024
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FLAGS = os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_CLOEXEC", 0)
@@ -32,15 +30,17 @@ _first_byte = itemgetter(0)
 class Measure:
     """What one pass over a transcript found."""
 
-    __slots__ = ("count", "stat", "tail")
+    __slots__ = ("count", "is_whole", "stat", "tail")
 
-    def __init__(self, count: int, found: os.stat_result, tail: bytes) -> None:
+    def __init__(self, count: int, found: os.stat_result, tail: bytes, size: int) -> None:
         self.count = count
         """Lines that are not blank; more than the limit, where one was given and passed."""
         self.stat = found
         """Taken from the open file."""
         self.tail = tail
         """At least the last 16 KiB, or all there is; empty where the limit was passed."""
+        self.is_whole = len(tail) == size
+        """Whether the tail is all there is."""
 
 
 def open_regular(path: str, *, follow: bool = False) -> int:
@@ -81,14 +81,14 @@ def _measure(descriptor: int, found: os.stat_result, limit: int) -> Measure:
         count += more
         done += len(piece)
         if limit and count > limit:
-            return Measure(count, found, b"")
+            return Measure(count, found, b"", done)
         before, last = last, piece
         # A regular file gives all that is asked for, but at its end.
         if len(piece) < size and done >= found.st_size:
             break
         size = PIECE
     tail = last if len(last) >= WINDOW else before[-WINDOW:] + last
-    return Measure(count, found, tail)
+    return Measure(count, found, tail, done)
 
 
 def count_lines(piece: bytes, started: bool) -> tuple[int, bool]:
@@ -97,28 +97,12 @@ def count_lines(piece: bytes, started: bool) -> tuple[int, bool]:
     `started` says whether the line that the piece goes on with has been counted already;
     returned with the count is the same for the next piece.
     """
-    if piece.find(b"\n", 0, LONG_LINE) < 0:
-        return _count_long(piece, started)
+    if b"\n" not in piece and piece[:1].strip(BLANKS):
+        return int(not started), True
     first = bytes(map(_first_byte, BytesIO(piece)))
     if len(first.translate(None, BLANKS)) < len(first):
         return _count_exactly(piece, started)
     return len(first) - started, not piece.endswith(b"\n")
-
-
-def _count_long(piece: bytes, started: bool) -> tuple[int, bool]:
-    count = start = 0
-    find = piece.find
-    while start < len(piece):
-        if piece[start] in BLANKS:
-            more, started = _count_exactly(piece[start:], started)
-            return count + more, started
-        count += not started
-        end = find(b"\n", start)
-        if end < 0:
-            return count, True
-        started = False
-        start = end + 1
-    return count, False
 
 
 def _count_exactly(piece: bytes, started: bool) -> tuple[int, bool]:
