@@ -76,7 +76,7 @@ def test_a_submodule_is_the_module_before_and_after_every_name_was_used() -> Non
         f"before = kinds()\n"
         f"for name in lifecycle.__all__: getattr(lifecycle, name)\n"
         f"from lifecycle import *\n"
-        f"import lifecycle.cli, lifecycle._show\n"
+        f"import lifecycle.cli, lifecycle._show, lifecycle._json\n"
         f"same = [getattr(lifecycle, n) is sys.modules['lifecycle.' + n] for n in {SUBMODULES}"
         f" if 'lifecycle.' + n in sys.modules]\n"
         f"print(*before, *kinds(), all(same), len(same))"

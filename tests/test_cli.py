@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import signal
+import subprocess
+import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conftest import Place, Run, command, finish, snapshot
-from lifecycle import load_tombstones
-from sample import Sample, add_bystanders, identifier, make_sample, set_modified, write_session
+from lifecycle import DeleteOpts, load_tombstones, plan_delete
+from sample import (
+    Sample,
+    add_bystanders,
+    identifier,
+    make_sample,
+    set_modified,
+    write_session,
+)
 
 OLD = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ONE = "11111111-1111-4111-8111-111111111111"
@@ -433,3 +445,70 @@ def test_everything_else_stays_as_it_was(sample: Sample, place: Place, run: Run)
     new = {name for name in after if after[name] != before.get(name)}
     assert {str(place.cache), str(place.tombstones)} <= new
     assert all(str(place.cache).startswith(name) or name == str(place.tombstones) for name in new)
+
+
+def in_terminal(*arguments: str, seconds: float) -> str:
+    """What a terminal gets to see on standard error of a plan that takes at least so long."""
+    code = (
+        f"import sys, time\nfrom lifecycle import cli, delete\nreal = delete.select\n"
+        f"def slow(*a, **k): time.sleep({seconds}); return real(*a, **k)\n"
+        f"delete.select = slow\nsys.exit(cli.main({list(arguments)!r}))"
+    )
+    ours, theirs = pty.openpty()
+    line = [sys.executable, "-W", "error", "-c", code]
+    with subprocess.Popen(line, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as process:
+        process.communicate(timeout=60)
+    os.close(theirs)
+    seen = b""
+    # Linux ends with an error what others end with nothing.
+    with suppress(OSError):
+        while piece := os.read(ours, 4096):
+            seen += piece
+    os.close(ours)
+    assert process.returncode == 0, seen
+    return seen.decode()
+
+
+def test_a_terminal_is_told_that_slow_work_goes_on_and_then_the_line_is_cleared(
+    place: Place, two: tuple[Path, Path]
+) -> None:
+    assert in_terminal("delete", "--project", "app", "-n", seconds=0) == ""
+    seen = in_terminal("delete", "--project", "app", "-n", seconds=1.3)
+    assert seen.startswith("\rreading sessions ... 1 s ")
+    assert seen.endswith("\r")
+    assert seen.rstrip("\r").endswith(" " * 20)
+
+
+def test_every_session_in_json_is_what_json_would_make_of_it(place: Place, run: Run) -> None:
+    odd = os.fsdecode(b'-home-"me"-\xff')
+    names = [
+        'quote" and \\ and \t too',
+        "größe-検索-🚀",
+        "plain-one",
+    ]
+    for name in names:
+        write_session(place.root, odd, name, at=OLD)
+        (place.root / odd / name).mkdir()
+    write_session(place.root, "-twin", names[-1], at=OLD)
+    plan = plan_delete(place.root, place.cache, DeleteOpts(project="-"))
+    for item, found in zip(
+        plan.matched, run_json(run, "delete", "--project", "-", "-n")["matched"], strict=True
+    ):
+        assert found == {
+            "session_id": item.session_id,
+            "path": str(item.path),
+            "project": item.project,
+            "bytes": item.bytes,
+            "messages": item.messages,
+            "modified": item.modified.isoformat(),
+            "companions": list(map(str, item.companions)),
+            "companion_bytes": item.companion_bytes,
+            "also_in": list(item.also_in),
+        }
+    assert {item.session_id for item in plan.matched} == set(names)
+    assert all(item.companions for item in plan.matched if item.project != "-twin")
+
+
+def run_json(run: Run, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(*arguments, "--json").out)
+    return found

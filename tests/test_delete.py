@@ -350,7 +350,7 @@ def test_a_changed_history_is_kept_even_where_its_name_is_taken_meanwhile(
 
 def live_later(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
     """A is opened after the transcripts are staged."""
-    answers = iter([Live(), Live({A: "held by process 1"})])
+    answers = iter([Live({}), Live({A: "held by process 1"})])
 
     def call(config: str | None) -> Live:
         found = next(answers)
@@ -528,7 +528,7 @@ def test_recovery_tells_what_it_gave_back_and_what_it_removed(place: Place) -> N
     stage(gone, place)
     tombstone_ids(place.cache, [B])
     outcome = recover_sessions(place.root, place.cache)
-    assert (outcome.given_back, outcome.reaped, outcome.failed) == ((back,), (gone,), ())
+    assert (outcome.given_back, outcome.reaped, outcome.failed) == ([back], [gone], [])
 
 
 def test_where_a_tombstone_file_cannot_be_read_everything_stays_staged(place: Place) -> None:

@@ -145,6 +145,39 @@ def test_a_torn_record_with_a_later_time_keeps_a_backdated_file(place: Place) ->
     assert (ids(found), list(reasons(found))) == ([], [path.name])
 
 
+def test_of_a_file_that_was_last_changed_before_the_date_only_the_end_is_looked_at(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> None:
+        raise AssertionError(path)
+
+    monkeypatch.setattr("lifecycle._judge.latest_anywhere", refuse)
+    write_lines(place.root / IN_APP / f"{A}.jsonl", EARLY, modified=AT - HOUR)
+    soon = datetime.now(UTC) + 9 * HOUR
+    assert ids(plan(place, before=soon)) == [A]
+    with pytest.raises(AssertionError, match=A):
+        plan(place, before=datetime.now(UTC))
+
+
+@pytest.mark.parametrize("late", [0, -1], ids=["first record", "last record"])
+def test_a_record_from_after_the_date_counts_though_the_date_is_yet_to_come(
+    place: Place, late: int
+) -> None:
+    soon = datetime.now(UTC) + HOUR
+    records = EARLY[:3]
+    records[late] = user("Go on", A, soon + HOUR)
+    path = write_lines(place.root / IN_APP / f"{A}.jsonl", records, modified=AT)
+    found = plan(place, before=soon)
+    assert (ids(found), list(reasons(found))) == ([], [path.name])
+
+
+@pytest.mark.parametrize("before", [datetime.min, datetime.max], ids=["first", "last"])
+def test_the_ends_of_the_calendar_are_dates_like_any_other(place: Place, before: datetime) -> None:
+    write_session(place.root, IN_APP, A, at=AT)
+    found = plan(place, before=before.replace(tzinfo=UTC))
+    assert ids(found) == ([A] if before == datetime.max else [])
+
+
 @pytest.mark.parametrize(
     "record",
     [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from operator import attrgetter
 from stat import S_ISDIR, S_ISREG
 
 __all__ = [
@@ -68,6 +68,7 @@ _IN_STORES = {
 STORES = tuple(_IN_STORES)
 # What a config directory holds beside its projects root.
 _CONFIG_MARKS = ("archive", "file-history", "history.jsonl", "sessions", "settings.json", "todos")
+_name = attrgetter("name")
 _SET_ASIDE = r".+\.(?:orphaned-\d+-[0-9a-f]{8}|jsonl\.compact\.tmp\..*)"
 
 
@@ -123,31 +124,31 @@ def encode_project(directory: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() else "-" for c in characters)
 
 
-@dataclass(frozen=True, slots=True)
 class Projects:
     """The directories of a projects root, sorted by name, and what cannot be one."""
 
-    directories: list[str] = field(default_factory=list)
-    odd: list[tuple[str, str]] = field(default_factory=list)
-    """Name and reason of each linked project directory."""
+    def __init__(self) -> None:
+        self.directories: list[str] = []
+        self.odd: list[tuple[str, str]] = []
+        """Name and reason of each linked project directory."""
 
 
-@dataclass(frozen=True, slots=True)
 class Project:
     """The names of one project directory, each kind on its own."""
 
-    sessions: dict[str, os.DirEntry[str]] = field(default_factory=dict)
-    """Session id -> directory entry, in the order of the file names."""
-    odd: list[tuple[str, str]] = field(default_factory=list)
-    """File name and reason of each `<id>.jsonl` that is no regular file."""
-    staged: list[str] = field(default_factory=list)
-    """Ids whose transcript an unfinished delete has staged."""
-    agents: list[str] = field(default_factory=list)
-    """File names of legacy subagent transcripts."""
-    companions: dict[str, list[str]] = field(default_factory=dict)
-    """Session id -> names that the companion table gives to it."""
-    temporary: list[str] = field(default_factory=list)
-    """Names of what an interrupted move left."""
+    def __init__(self) -> None:
+        self.sessions: list[str] = []
+        """Session ids, in the order of the file names."""
+        self.odd: list[tuple[str, str]] = []
+        """File name and reason of each `<id>.jsonl` that is no regular file."""
+        self.staged: list[str] = []
+        """Ids whose transcript an unfinished delete has staged."""
+        self.agents: list[str] = []
+        """File names of legacy subagent transcripts."""
+        self.companions: dict[str, list[str]] = {}
+        """Session id -> names that the companion table gives to it."""
+        self.temporary: list[str] = []
+        """Names of what an interrupted move left."""
 
 
 def projects(root: str) -> Projects:
@@ -182,16 +183,15 @@ def read_project(root: str, project: str) -> Project:
     found = Project()
     try:
         with os.scandir(os.path.join(root, project)) as scan:
-            entries = sorted(scan, key=lambda entry: entry.name)
+            entries = sorted(scan, key=_name)
     except (FileNotFoundError, NotADirectoryError):
         return found
     sessions = found.sessions
     for entry in entries:
         name = entry.name
-        # Nearly all entries are plain transcripts, so these are told first and at once.
         if name.endswith(SUFFIX) and _is_session_name(name):
             if entry.is_file(follow_symlinks=False):
-                sessions[name[: -len(SUFFIX)]] = entry
+                sessions.append(name[: -len(SUFFIX)])
             else:
                 found.odd.append((name, _oddity(entry)))
         else:
@@ -267,6 +267,8 @@ class Companions:
         if project not in self._projects:
             self.add(project, read_project(self._root, project))
         listing = self._projects[project]
+        if not listing.companions and not listing.agents:
+            return []
         names = listing.companions.get(session_id, [])
         if listing.agents:
             names = names + self._agents(project, listing).get(session_id, [])

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from lifecycle._transcript import open_regular
 
@@ -31,14 +30,14 @@ class LiveSessionError(RuntimeError):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
 class Live:
     """The sessions that must be left alone."""
 
-    sessions: dict[str, str] = field(default_factory=dict)
-    """Session id -> why it counts as live."""
-    unknown: str = ""
-    """Why any session may be live; empty where none but `sessions` can be."""
+    def __init__(self, sessions: dict[str, str], unknown: str = "") -> None:
+        self.sessions = sessions
+        """Session id -> why it counts as live."""
+        self.unknown = unknown
+        """Why any session may be live; empty where none but `sessions` can be."""
 
     def reason(self, session_id: str) -> str:
         """Why the session is live, or may be; empty where it is not."""
@@ -53,7 +52,7 @@ def live_sessions(config: str | None) -> Live:
     every session may be live.
     """
     if config is None:
-        return Live()
+        return Live({})
     sessions: dict[str, str] = {}
     unknown = ""
     for name, content in _files(config):

@@ -127,6 +127,9 @@ class PlanItem:
     """Other projects that hold a session of the same id."""
     takes_stores: bool = True
     """Whether what is keyed by id alone goes too: not while another project holds the id."""
+    title: str | None = None
+    """What the session is called, cut to 200 characters; None where the plan was made without
+    titles, or nothing tells."""
     companion_state: int = field(default=0, repr=False, compare=False)
     """Changes when anything in the companions does; means something in this process only."""
 

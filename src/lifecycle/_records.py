@@ -6,11 +6,10 @@ no JSON object is `None`; nothing here raises for what a line holds.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from lifecycle._transcript import blocks, head_and_tail, lines, open_regular
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "all_earlier",
     "first_cwd",
     "last_recorded",
     "latest_anywhere",
@@ -28,6 +28,7 @@ __all__ = [
     "message_of",
     "parse",
     "sole_session_id",
+    "stamp_at",
     "title_of",
     "without_envelopes",
 ]
@@ -35,6 +36,7 @@ __all__ = [
 ENDS = 64 * 1024
 # Of a longer line only so much is looked at, so it is not parsed: images, huge tool results.
 LONGEST = 4 << 20
+LONGEST_TITLE = 200
 MESSAGES = ("user", "assistant", "system", "summary")
 
 _KEY = b'"timestamp":'
@@ -58,8 +60,11 @@ _CAVEAT = (
 
 def parse(line: bytes) -> dict[str, Any] | None:
     """The record of a line, or None where it is no JSON object."""
+    # Here and not at the top: small runs that need no record would wait for it.
+    from json import loads
+
     try:
-        record = json.loads(line)
+        record = loads(line)
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
@@ -150,17 +155,38 @@ def sole_session_id(path: str) -> str | None:
     return owners.pop() if owners else None
 
 
+def stamp_at(nanoseconds: int) -> bytes:
+    """A timestamp as records have it, quotes included, rounded down to milliseconds.
+
+    Empty for a time that no calendar holds, and so not later than any other.
+    """
+    try:
+        moment = _EPOCH + timedelta(microseconds=nanoseconds // 1_000)
+    except OverflowError:
+        return b""
+    return f'"{moment.isoformat(timespec="milliseconds")[:23]}Z"'.encode()
+
+
+def all_earlier(piece: bytes, limit: bytes) -> bool:
+    """Whether the piece holds timestamps, all of the usual form and earlier than the limit."""
+    return bool(latest := _latest_stamp(piece)) and latest < limit
+
+
+def _latest_stamp(piece: bytes) -> bytes:
+    """The latest timestamp, quotes included; empty where any has not the usual form."""
+    stamps = [part[:26] for part in piece.split(_KEY)[1:]]
+    # A quote, 23 digits and signs, a Z: where all are of this one form, text order is time order.
+    return max(stamps) if {stamp[::24] for stamp in stamps} == {b'"Z'} else b""
+
+
 def latest_in(piece: bytes) -> int | None:
     """The latest time that stands anywhere in the piece as a timestamp, in ns since the epoch.
 
     Cheap and generous: timestamps inside of tool results are taken too.
     """
-    stamps = [part[:26] for part in piece.split(_KEY)[1:]]
-    # A quote, 23 digits and signs, a Z: where all are of this one form, text order is time order.
-    if {stamp[::24] for stamp in stamps} == {b'"Z'}:
-        latest = nanoseconds_of(max(stamps)[1:25].decode("ascii", "replace"))
-        if latest is not None:
-            return latest
+    latest = nanoseconds_of(_latest_stamp(piece)[1:25].decode("ascii", "replace"))
+    if latest is not None:
+        return latest
     matches = (re.match(_TIME, part) for part in piece.split(_KEY)[1:])
     return _maximum(nanoseconds_of(m[1].decode("ascii", "replace")) for m in matches if m)
 
@@ -202,22 +228,23 @@ def nanoseconds_of(stamp: str) -> int | None:
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
 
 
-def title_of(path: str, directory: str | None = None) -> str | None:
-    """What a session is called, or None where nothing in it tells.
+def title_of(path: str, directory: str | None = None, content: bytes | None = None) -> str | None:
+    """What a session is called, cut to 200 characters, or None where nothing in it tells.
 
     The first that exists of: the last custom title, the one in the session's own `directory`,
     the last generated title, the last prompt, a summary, the first typed prompt. Looked for
     in the first and last 64 KiB, and only where these have none in all the rest.
-    An unreadable transcript has no title.
+    Nothing is read where the caller has the whole `content`. An unreadable transcript has no
+    title.
     """
     try:
-        head, tail = head_and_tail(path, ENDS)
+        head, tail = (content, content) if content is not None else head_and_tail(path, ENDS)
         found = _title((tail, head) if tail is not head else (tail,), directory)
-        if found or tail is head:
-            return found
-        return _streamed_title(blocks(path, LONGEST))
+        if not found and tail is not head:
+            found = _streamed_title(blocks(path, LONGEST))
     except OSError:
         return None
+    return found[:LONGEST_TITLE] if found else None
 
 
 _TITLES = (
@@ -226,6 +253,8 @@ _TITLES = (
     ("last-prompt", "lastPrompt"),
     ("summary", "summary"),
 )
+# Where the end of the block does not tell, to look from its start is faster for what is not there.
+_NEAR = 2 * 1024
 
 
 def _title(ends: tuple[bytes, ...], directory: str | None) -> str | None:
@@ -240,7 +269,9 @@ def _title(ends: tuple[bytes, ...], directory: str | None) -> str | None:
 
 def _last_titled(block: bytes, kind: str, key: str) -> str | None:
     mark = b'"%s"' % kind.encode()
-    at = block.rfind(mark)
+    at = block.rfind(mark, -_NEAR)
+    if at < 0 and mark in block:
+        at = block.rfind(mark)
     while at >= 0:
         start = block.rfind(b"\n", 0, at) + 1
         end = block.find(b"\n", at)

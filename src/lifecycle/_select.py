@@ -8,62 +8,47 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import starmap
 from pathlib import Path
 
+from lifecycle._judge import Judge, Verdict, why
 from lifecycle._layout import (
     STAGED_SUFFIX,
     SUFFIX,
     Companions,
     Project,
     config_of,
-    encode_project,
     projects,
     read_project,
     weigh,
 )
 from lifecycle._live import live_sessions
-from lifecycle._plan import DeleteOpts, PlanItem, Skipped, local_time, nanoseconds
-from lifecycle._transcript import measure
+from lifecycle._plan import DeleteOpts, PlanItem, Skipped, nanoseconds
+from lifecycle._share import share
+from lifecycle._where import WorkingDirectory
 from lifecycle.ids import AmbiguousSessionError, matches_session_id
 
 __all__ = ["CHANGED", "Candidate", "Selection", "change_in", "select", "why"]
 
-# Claude Code cuts longer project directory names here and adds a hash.
-_LONGEST_PROJECT = 200
 # For so few ids one look each in every project is cheaper than listing all projects.
 _FEW = 8
-# Of a file that was dated by writing to it, the end tells enough.
-_END = 4 * 1024
-# A file system's clock may lag behind the one that stamped the record.
-_CLOCK_SLACK_NS = 2_000_000_000
+# Project and session id of a session that passed the filters on names.
+Candidate = tuple[str, str]
 CHANGED = "changed since the plan was made"
 _STAGED = "staged by an interrupted delete; the next command that changes files settles it"
 
 
-def why(error: OSError) -> str:
-    """What went wrong, without the path."""
-    return (error.strerror or str(error)).lower()
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A session that passed the cheap filters."""
-
-    project: str
-    session_id: str
-    modified_ns: int
-    """0 where nothing asked for it."""
-
-
-def select(root: str, opts: DeleteOpts) -> tuple[tuple[PlanItem, ...], tuple[Skipped, ...]]:
+def select(
+    root: str, opts: DeleteOpts, *, with_titles: bool = False, may_fork: bool = False
+) -> tuple[tuple[PlanItem, ...], tuple[Skipped, ...]]:
     """All sessions that pass the filters, and what fits but is left alone, each by path.
 
     Raises `AmbiguousSessionError` where a session id fits several, OSError where the
     projects root itself or a store of companions cannot be read.
     """
-    selection = Selection(root, opts)
-    matched = tuple(selection.items())
+    selection = Selection(root, opts, with_titles=with_titles)
+    matched = selection.all_items(may_fork=may_fork)
     if opts.session_id:
         fitting = [item.path for item in matched] + selection.passed
         if len(fitting) > 1:
@@ -79,7 +64,7 @@ class Selection:
     alone, `passed` those of them that are sessions and pass every filter that can be judged.
     """
 
-    def __init__(self, root: str, opts: DeleteOpts, *, with_times: bool = False) -> None:
+    def __init__(self, root: str, opts: DeleteOpts, *, with_titles: bool = False) -> None:
         self.root = root
         self.opts = opts
         self.skipped: list[Skipped] = []
@@ -87,19 +72,13 @@ class Selection:
         self.candidates: list[Candidate] = []
         self.live = live_sessions(config_of(root))
         self._companions = Companions(root, config_of(root))
-        self._before = nanoseconds(opts.before)
-        self._with_times = with_times or opts.before is not None
-        self._where = _WorkingDirectory(opts.project) if os.path.isabs(opts.project) else None
+        self._where = WorkingDirectory(opts.project) if os.path.isabs(opts.project) else None
+        self._judge = Judge(opts, self._where, with_titles)
         self._directories: dict[str, Path] = {}
         self._copies: dict[str, list[str]] | None = None
         self._unread = False
         """Whether a project cannot be read, so that it may hold a copy of any id."""
         self._projects = projects(root)
-        if opts.before is not None:
-            # Loaded only where it is needed, and not looked up again for each session.
-            from lifecycle._records import latest_anywhere, latest_in
-
-            self._latest_in, self._latest_anywhere = latest_in, latest_anywhere
         self._walk()
 
     def _walk(self) -> None:
@@ -139,98 +118,87 @@ class Selection:
         for session_id, name, reason in odd:
             if self._fits_id(session_id):
                 self._skip(session_id, directory / name, reason)
-        for session_id, entry in listing.sessions.items():
-            if self._fits_id(session_id):
-                modified = _modified(entry) if self._with_times else 0
-                if self.opts.before is None or modified < self._before:
-                    self.candidates.append(Candidate(project, session_id, modified))
+        fitting = listing.sessions
+        if self.opts.session_id:
+            fitting = list(filter(self._fits_id, fitting))
+        self.candidates += [(project, session_id) for session_id in fitting]
         self._companions.add(project, listing)
 
     def _skip(self, session_id: str, path: Path, reason: str) -> None:
         self.skipped.append(Skipped(session_id, path, reason))
 
-    def _leave(self, session_id: str, path: str, reason: str) -> None:
-        self.passed.append(Path(path))
-        self._skip(session_id, Path(path), reason)
-
     def items(self) -> Iterator[PlanItem]:
         """The candidates that pass every filter, one by one in their order."""
         for candidate in self.candidates:
-            item = self.examine(candidate)
-            if item is not None:
+            verdict = self._verdict(candidate)
+            item = verdict and self._item(candidate, verdict)
+            if item:
                 yield item
 
-    def examine(self, candidate: Candidate) -> PlanItem | None:
-        """The session with what belongs to it, or None; where that is not plain, `skipped`."""
-        session_id, project = candidate.session_id, candidate.project
-        path = f"{self.root}{os.sep}{project}{os.sep}{session_id}{SUFFIX}"
-        try:
-            item = self._examine(session_id, project, path)
-        except OSError as error:
-            if not os.path.lexists(path):
-                return None
-            self._leave(session_id, path, why(error))
-            return None
-        reason = "" if item is None or self.opts.include_live else self.live.reason(session_id)
-        if reason:
-            self._leave(session_id, path, f"live: {reason}")
-            return None
-        return item
+    def all_items(self, *, may_fork: bool = False) -> tuple[PlanItem, ...]:
+        """The same at once; a copy of this process may share the reading."""
+        judge = share if may_fork else map
+        judged = zip(self.candidates, judge(self._verdict, self.candidates), strict=True)
+        kept = [(candidate, verdict) for candidate, verdict in judged if verdict is not None]
+        self.candidates = [candidate for candidate, _ in kept]
+        return tuple(filter(None, starmap(self._item, kept)))
 
-    def _examine(self, session_id: str, project: str, path: str) -> PlanItem | None:
-        opts = self.opts
-        # First, since it reads no further than the answer; counting reads everything.
-        if opts.routine and not _is_routine(path):
-            return None
-        found = measure(path, opts.max_messages)
-        status = found.stat
-        if opts.max_messages and found.count > opts.max_messages:
-            return None
-        if opts.before is not None and status.st_mtime_ns >= self._before:
-            return None
-        reason = self._doubt(path, status, found.tail)
-        if reason:
-            self._skip(session_id, Path(path), reason)
+    def sort_by_age(self) -> None:
+        """Puts the newest candidate first; drops those that are too new."""
+        before = None if self.opts.before is None else nanoseconds(self.opts.before)
+        dated = ((_modified(self._path(one)), one) for one in self.candidates)
+        kept = [(-modified, one) for modified, one in dated if before is None or modified < before]
+        self.candidates = [one for _, one in sorted(kept)]
+
+    def _verdict(self, candidate: Candidate) -> Verdict | None:
+        project, session_id = candidate
+        path = self._path(candidate)
+        beside = self._companions.in_project(project, session_id)
+        has_own = beside and f"projects/{project}/{session_id}" in beside
+        directory = path.removesuffix(SUFFIX) if has_own else None
+        return self._judge.verdict(path, project, directory)
+
+    def _path(self, candidate: Candidate) -> str:
+        project, session_id = candidate
+        return f"{self.root}{os.sep}{project}{os.sep}{session_id}{SUFFIX}"
+
+    def _item(self, candidate: Candidate, verdict: Verdict) -> PlanItem | None:
+        """The session with what belongs to it, or None; where that is not plain, `skipped`."""
+        project, session_id = candidate
+        reason, passes, messages, size, modified_ns, device, inode, title = verdict
+        live = "" if self.opts.include_live else self.live.reason(session_id)
+        if reason or live:
+            self._leave(candidate, reason or f"live: {live}", passes)
             return None
         copies = self._copies_of(session_id, project)
         with_stores = not copies and not self._unread
-        companions, size, state = self._belonging(session_id, project, with_stores)
+        try:
+            companions, beside, state = self._belonging(session_id, project, with_stores)
+        except OSError as error:
+            if os.path.lexists(self._path(candidate)):
+                self._leave(candidate, why(error), passes)
+            return None
         return PlanItem(
             session_id,
             self._directories[project],
-            status.st_size,
-            found.count,
-            status.st_mtime_ns,
-            status.st_dev,
-            status.st_ino,
-            companions,
             size,
+            messages,
+            modified_ns,
+            device,
+            inode,
+            companions,
+            beside,
             copies,
-            takes_stores=with_stores,
-            companion_state=state,
+            with_stores,
+            title,
+            state,
         )
 
-    def _doubt(self, path: str, status: os.stat_result, tail: bytes) -> str:
-        """Why a session that fits so far is not taken all the same, or empty."""
-        if self._where:
-            from lifecycle._records import first_cwd
-
-            cwd = first_cwd(path)
-            if not self._where.is_recorded(cwd, os.path.basename(os.path.dirname(path))):
-                return f"belongs to another working directory: {cwd or 'none recorded'}"
-        if self.opts.before is None:
-            return ""
-        latest = self._latest_in(tail[-_END:])
-        if latest is None or not _is_dated_by_writing(status, latest):
-            latest = self._latest_anywhere(path)
-        if latest is not None and latest >= self._before:
-            from lifecycle._records import last_recorded
-
-            # Slow, and it tells the records' own timestamps from those that tool results hold.
-            latest = last_recorded(path)
-        if latest is None or latest < self._before:
-            return ""
-        return f"its last record is of {local_time(latest).isoformat()}, not before the date"
+    def _leave(self, candidate: Candidate, reason: str, passes: bool) -> None:
+        path = Path(self._path(candidate))
+        self._skip(candidate[1], path, reason)
+        if passes:
+            self.passed.append(path)
 
     def _belonging(
         self, session_id: str, project: str, with_stores: bool
@@ -245,7 +213,7 @@ class Selection:
 
     def _copies_of(self, session_id: str, project: str) -> tuple[str, ...]:
         if self._copies is None:
-            ids = [candidate.session_id for candidate in self.candidates]
+            ids = [session_id for _, session_id in self.candidates]
             self._copies, self._unread = _copies(self.root, self._projects.directories, ids)
         held = self._copies.get(session_id)
         return tuple(name for name in held if name != project) if held else ()
@@ -295,27 +263,12 @@ def change_in(item: PlanItem, companions: Companions) -> str:
     return f"what belongs to it {CHANGED}"
 
 
-def _modified(entry: os.DirEntry[str]) -> int:
+def _modified(path: str) -> int:
     try:
-        return entry.stat(follow_symlinks=False).st_mtime_ns
+        return os.lstat(path).st_mtime_ns
     except OSError:
         # Vanished or unreadable: opening it tells which.
         return 0
-
-
-def _is_dated_by_writing(status: os.stat_result, latest: int) -> bool:
-    """Whether the modification time is when the file was last written.
-
-    Whoever sets a modification time to the past cannot set the time of that change.
-    """
-    modified = status.st_mtime_ns + _CLOCK_SLACK_NS
-    return os.name == "posix" and status.st_ctime_ns <= modified and latest <= modified
-
-
-def _is_routine(path: str) -> bool:
-    from lifecycle.floor import is_routine, read_messages
-
-    return is_routine(read_messages(path))
 
 
 def _copies(root: str, directories: list[str], ids: list[str]) -> tuple[dict[str, list[str]], bool]:
@@ -349,23 +302,3 @@ def _names(directory: str, ids: list[str]) -> list[str]:
             continue
         names.append(session_id + SUFFIX)
     return names
-
-
-class _WorkingDirectory:
-    """An absolute path as a filter: exactly the sessions that began in that directory."""
-
-    def __init__(self, path: str) -> None:
-        self._paths = {os.path.normpath(path), os.path.realpath(path)}
-        self._names = {encode_project(name) for name in self._paths}
-
-    def may_be(self, project: str) -> bool:
-        """Whether the directory may be called so; a cut name is decided by the record."""
-        return project in self._names or any(
-            project[:_LONGEST_PROJECT] == name[:_LONGEST_PROJECT]
-            for name in self._names
-            if len(name) > _LONGEST_PROJECT
-        )
-
-    def is_recorded(self, cwd: str | None, project: str) -> bool:
-        """Whether a session with this first recorded directory is meant."""
-        return cwd in self._paths if cwd else project in self._names

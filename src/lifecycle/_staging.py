@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lifecycle._disk import remove, rename_new, replace_atomically, sync_directory
@@ -42,13 +41,13 @@ __all__ = [
 JOURNAL = ".lifecycle-journal"
 
 
-@dataclass(frozen=True, slots=True)
 class Staged:
     """A transcript under its staged name."""
 
-    root: str
-    project: str
-    session_id: str
+    def __init__(self, root: str, project: str, session_id: str) -> None:
+        self.root = root
+        self.project = project
+        self.session_id = session_id
 
     @property
     def directory(self) -> str:
@@ -66,16 +65,16 @@ class Staged:
         return os.path.join(self.directory, self.session_id + STAGED_SUFFIX)
 
 
-@dataclass(frozen=True, slots=True)
 class Recovery:
     """What an interrupted run had left, and what became of it."""
 
-    given_back: tuple[Path, ...] = ()
-    """Transcripts that are sessions again, by their own path."""
-    reaped: tuple[Path, ...] = ()
-    """Transcripts that were tombstoned and are gone now, by their own path."""
-    failed: tuple[Skipped, ...] = ()
-    """What is still staged."""
+    def __init__(self) -> None:
+        self.given_back: list[Path] = []
+        """Transcripts that are sessions again, by their own path."""
+        self.reaped: list[Path] = []
+        """Transcripts that were tombstoned and are gone now, by their own path."""
+        self.failed: list[Skipped] = []
+        """What is still staged."""
 
 
 def recover(root: str, tombstones: Path) -> Recovery:
@@ -87,8 +86,10 @@ def recover(root: str, tombstones: Path) -> Recovery:
     journal = _read_journal(root)
     staged, leftovers, unread = _find(root)
     failed = [*_remove_all(leftovers), *(unread if journal is not _NO_JOURNAL else ())]
-    outcome = _settle(root, staged, {*journal, str(tombstones)}) if staged else Recovery()
-    outcome = replace(outcome, failed=(*outcome.failed, *failed))
+    outcome = Recovery()
+    if staged:
+        _settle(root, staged, {*journal, str(tombstones)}, outcome)
+    outcome.failed += failed
     if not outcome.failed and journal is not _NO_JOURNAL:
         close_journal(root, {item.directory for item in staged})
     return outcome
@@ -119,24 +120,23 @@ def _remove_all(leftovers: list[str]) -> Iterator[Skipped]:
             yield Skipped("", Path(path), f"left by an interrupted move: {why(error)}")
 
 
-def _settle(root: str, staged: list[Staged], tombstones: set[str]) -> Recovery:
+def _settle(root: str, staged: list[Staged], tombstones: set[str], outcome: Recovery) -> None:
     dead = frozenset().union(*(load_tombstone_file(Path(path)) for path in sorted(tombstones)))
     companions = Companions(root, config_of(root))
     in_place = holders(root, {item.session_id for item in staged}, doubt=True)
-    given_back, reaped, failed = [], [], []
     for item in staged:
         try:
             if item.session_id in dead:
                 names = companions.in_project(item.project, item.session_id)
                 names = names + companions.in_stores(item.session_id)
                 reap(item, map(companions.absolute, names), in_place)
-                reaped.append(Path(item.original))
+                outcome.reaped.append(Path(item.original))
             else:
                 give_back(item)
-                given_back.append(Path(item.original))
+                outcome.given_back.append(Path(item.original))
         except OSError as error:
-            failed.append(Skipped(item.session_id, Path(item.path), f"still staged: {why(error)}"))
-    return Recovery(tuple(given_back), tuple(reaped), tuple(failed))
+            reason = f"still staged: {why(error)}"
+            outcome.failed.append(Skipped(item.session_id, Path(item.path), reason))
 
 
 def give_back(item: Staged) -> None:

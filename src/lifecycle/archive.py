@@ -117,6 +117,11 @@ class ArchivedSession:
     project: str
     """Where it came from; empty where the archive does not tell, or not clearly."""
 
+    @property
+    def total_bytes(self) -> int:
+        """Transcript and what came with it."""
+        return self.bytes + self.companion_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
@@ -145,6 +150,9 @@ def plan_archive(
     projects_root: str | os.PathLike[str] | None,
     archive_dir: str | os.PathLike[str] | None,
     opts: DeleteOpts,
+    *,
+    with_titles: bool = False,
+    may_fork: bool = False,
 ) -> ArchivePlan:
     """The sessions that pass all filters. Changes nothing.
 
@@ -154,7 +162,7 @@ def plan_archive(
         raise NoFilterError("archive")
     root = root_directory(projects_root)
     archive = _usable_archive(archive_dir, root)
-    found, skipped = select(root, opts)
+    found, skipped = select(root, opts, with_titles=with_titles, may_fork=may_fork)
     twice = [
         Skipped(item.session_id, item.path, f"also in {', '.join(item.also_in)}")
         for item in found

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 
 # Type checkers take this name for true. Handlers import what they need when they run: a
 # dry run over one session must not pay for everything that a restore takes.
@@ -310,15 +311,16 @@ def _print(lines: Iterable[str], *, to_stderr: bool = False) -> None:
     stream = sys.stderr if to_stderr else sys.stdout
     if stream is None:
         raise _RefusedError(_NOWHERE)
-    for number, line in enumerate(lines):
+    lines = iter(lines)
+    for line in islice(lines, _FIRST_SCREEN):
         stream.write(line + "\n")
-        if number < _FIRST_SCREEN:
-            stream.flush()
+        stream.flush()
+    stream.writelines(line + "\n" for line in lines)
     stream.flush()
 
 
 def _print_document(fields: dict[str, object]) -> None:
-    from lifecycle._show import document
+    from lifecycle._json import document
 
     if sys.stdout is None:
         raise _RefusedError(_NOWHERE)
@@ -342,34 +344,41 @@ def _confirmed(question: str) -> bool:
 
 @contextmanager
 def _progress(label: str) -> Iterator[None]:
-    """Says on a terminal, after a second, that work goes on and for how long."""
-    if not sys.stderr.isatty():
+    """Says on a terminal, after a second, that work goes on and for how long.
+
+    By a timer and not by a thread, beside which the work could not be shared. Says nothing
+    on Windows, which has no such timer, or outside of the main thread, which alone may set it.
+    """
+    if not sys.stderr.isatty() or not hasattr(os, "fork"):
         yield
         return
-    from threading import Event, Thread
+    import signal
 
     from lifecycle._show import inert
 
     label = inert(label)
-    over = Event()
+    terminal = sys.stderr.fileno()
+    seconds = 0
 
-    def tell() -> None:
-        seconds = 0
-        while not over.wait(1):
-            seconds += 1
-            sys.stderr.write(f"\r{label} ... {seconds} s ")
-            sys.stderr.flush()
-        if seconds:
-            sys.stderr.write("\r" + " " * (len(label) + 20) + "\r")
-            sys.stderr.flush()
+    def tell(*_: object) -> None:
+        nonlocal seconds
+        seconds += 1
+        # Not through the stream: the signal may come in the middle of a write to it.
+        os.write(terminal, f"\r{label} ... {seconds} s ".encode(errors="replace"))
 
-    teller = Thread(target=tell, daemon=True)
-    teller.start()
+    try:
+        before = signal.signal(signal.SIGALRM, tell)
+    except ValueError:
+        yield
+        return
+    signal.setitimer(signal.ITIMER_REAL, 1, 1)
     try:
         yield
     finally:
-        over.set()
-        teller.join()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if seconds:
+            os.write(terminal, b"\r" + b" " * (len(label) + 20) + b"\r")
 
 
 # Commands
@@ -381,7 +390,7 @@ def _delete(options: argparse.Namespace) -> int:
 
     def plan(opts: DeleteOpts) -> DeletePlan:
         root, cache = _directory(options, "projects_root"), _directory(options, "cache_dir")
-        found = plan_delete(root, cache, opts)
+        found = plan_delete(root, cache, opts, with_titles=_shows_plan(options), may_fork=True)
         if found.matched:
             require_usable(found.tombstone_path)
         return found
@@ -444,14 +453,23 @@ def _by_plan(
                 done = execute(plan)
             status = _tell_result(options, plan, done, result(done))
     if _as_json(options):
-        from lifecycle._show import item_fields, plan_fields
+        from lifecycle._json import plan_fields, session
 
         fields = plan_fields(options.command, opts, done)
         what = result(done)
-        fields[what.word] = map(item_fields, what.items)
+        fields[what.word] = map(session, what.items)
         fields[what.place_name] = str(what.place)
         _print_document({**fields, "aborted": aborted, "status": status})
     return status
+
+
+def _must_ask(options: argparse.Namespace) -> bool:
+    return not (options.dry_run or options.yes)
+
+
+def _shows_plan(options: argparse.Namespace) -> bool:
+    """Whether the plan is shown as rows: always but where JSON is all that anybody will see."""
+    return _must_ask(options) or not _as_json(options)
 
 
 def _shown_and_confirmed(
@@ -461,8 +479,8 @@ def _shown_and_confirmed(
     from lifecycle._show import count, filters_text, inert, plan_lines, size
 
     as_json = _as_json(options)
-    must_ask = not (opts.dry_run or options.yes)
-    if must_ask or not as_json:
+    must_ask = _must_ask(options)
+    if _shows_plan(options):
         _print([f"{options.command}: {filters_text(opts)}"], to_stderr=as_json)
         _print(plan_lines(plan.matched, plan.skipped), to_stderr=as_json)
     if opts.dry_run and not as_json:
@@ -529,7 +547,7 @@ def _archive(options: argparse.Namespace) -> int:
 
     def plan(opts: DeleteOpts) -> ArchivePlan:
         root, archive = _directory(options, "projects_root"), _directory(options, "archive_dir")
-        return plan_archive(root, archive, opts)
+        return plan_archive(root, archive, opts, with_titles=_shows_plan(options), may_fork=True)
 
     def result(done: ArchivePlan) -> _Done:
         return _Done("archived", done.archived, "archive_directory", done.archive_directory)
@@ -639,18 +657,21 @@ def _list(options: argparse.Namespace) -> int:
 
     from lifecycle._layout import root_directory
     from lifecycle._select import Selection
-    from lifecycle._show import list_fields, list_lines
     from lifecycle.ids import SessionNotFoundError
 
     root = root_directory(_directory(options, "projects_root"))
     with _progress("looking for sessions"):
-        selection = Selection(root, replace(opts, include_live=True), with_times=True)
+        selection = Selection(root, replace(opts, include_live=True), with_titles=True)
     if opts.session_id and not selection.candidates and not selection.skipped:
         raise SessionNotFoundError(opts.session_id)
-    selection.candidates.sort(key=lambda one: (-one.modified_ns, one.project, one.session_id))
+    selection.sort_by_age()
     if _as_json(options):
+        from lifecycle._json import list_fields
+
         _print_document(list_fields(opts, selection))
     else:
+        from lifecycle._show import list_lines
+
         _print(list_lines(selection))
         if missing := _missing(root):
             _print([f"no sessions{missing}"])
@@ -658,41 +679,19 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _list_archived(options: argparse.Namespace, opts: DeleteOpts | None) -> int:
-    from lifecycle._show import Rows, count, inert, size, stamp, title
     from lifecycle.archive import archived_sessions, fits
 
     found = archived_sessions(_directory(options, "archive_dir"))
     if opts is not None and opts.has_filter:
         found = tuple(one for one in found if fits(one, opts))
     if _as_json(options):
-        fields = (
-            {
-                "session_id": one.session_id,
-                "path": str(one.path),
-                "project": one.project,
-                "bytes": one.bytes,
-                "companion_bytes": one.companion_bytes,
-                "archived": stamp(one.archived_ns),
-                "title": title(str(one.path)),
-            }
-            for one in found
-        )
-        _print_document({"command": options.command, "archived": fields, "status": DONE})
-        return DONE
-    rows = Rows(one.session_id for one in found)
-    _print(
-        rows.line(
-            one.session_id,
-            one.archived_ns,
-            one.bytes + one.companion_bytes,
-            "",
-            one.project or "-",
-            inert(title(str(one.path)) or "-"),
-        )
-        for one in found
-    )
-    total = sum(one.bytes + one.companion_bytes for one in found)
-    _print([f"total: {count(len(found), 'session')}, {size(total)}"])
+        from lifecycle._json import archived_fields
+
+        _print_document(archived_fields(options.command, found))
+    else:
+        from lifecycle._show import archived_lines
+
+        _print(archived_lines(found))
     return DONE
 
 

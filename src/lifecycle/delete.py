@@ -62,6 +62,9 @@ def plan_delete(
     projects_root: str | os.PathLike[str] | None,
     cache_dir: str | os.PathLike[str] | None,
     opts: DeleteOpts,
+    *,
+    with_titles: bool = False,
+    may_fork: bool = False,
 ) -> DeletePlan:
     """The sessions that pass all filters, each as it is now. Changes nothing at all.
 
@@ -72,7 +75,7 @@ def plan_delete(
     if not opts.has_filter:
         raise NoFilterError
     root = root_directory(projects_root)
-    matched, skipped = select(root, opts)
+    matched, skipped = select(root, opts, with_titles=with_titles, may_fork=may_fork)
     reasons = {item.session_id: unrecordable(item.session_id) for item in matched}
     if any(reasons.values()):
         bad = [item for item in matched if reasons[item.session_id]]

@@ -30,9 +30,9 @@ MOST_MIB = 32
 # Arguments of trees.py by tree: how many sessions or ids, then megabytes.
 SIZES: dict[str, dict[str, tuple[int, ...]]] = {
     "small": {
-        "small": (4_000,),
-        "large": (60, 600),
-        "huge": (1, 300),
+        "small": (3_000,),
+        "large": (40, 400),
+        "huge": (1, 200),
         "one": (1,),
         "tombstones": (1_000_000,),
     },
@@ -265,17 +265,15 @@ def rows(sizes: dict[str, tuple[int, ...]]) -> list[Row]:
         Row("large-rows", f"count {large}, with titles", wc, 1.5, 5, count("large", *every)),
         Row("huge", f"count one file of {huge}", wc, 2.0, 5, count("huge", "--json", *every)),
         Row(
-            "limit", f"--max-messages 5, {large}", find, 2, 11, look("large", "--max-messages", "5")
+            "limit", f"--max-messages 5, {large}", find, 2, 7, look("large", "--max-messages", "5")
         ),
-        Row("before", f"--before excludes {small}", find, 2, 11, look("small", *old)),
-        Row(
-            "project", f"--project excludes {small}", find, 2, 11, look("small", "--project", "no")
-        ),
-        Row("id", f"a session id among {small}", find, 1.5, 11, look("small", "ID")),
+        Row("before", f"--before excludes {small}", find, 2, 7, look("small", *old)),
+        Row("project", f"--project excludes {small}", find, 2, 7, look("small", "--project", "no")),
+        Row("id", f"a session id among {small}", find, 1.5, 7, look("small", "ID")),
         Row("delete", f"delete {small}", "rm", 3, 3, destroy(*every)),
         Row("delete-json", f"delete {small}, --json", "rm", 3, 3, destroy("--json", *every)),
-        Row("version", "--version", python, 2.5, 21, start("--version")),
-        Row("one", "dry run over one session", python, 4.5, 21, start("ID")),
+        Row("version", "--version", python, 2.5, 15, start("--version")),
+        Row("one", "dry run over one session", python, 4.5, 15, start("ID")),
         Row("tombstone", f"is_tombstoned, {ids} ids", "grep -Fxq", 2, 11, call),
         Row("ask", "the same with Python's start", "grep -Fxq", None, 11, ask),
         Row("loop", f"a plain loop, {small}", wc, None, 3, loop),

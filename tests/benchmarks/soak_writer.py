@@ -156,7 +156,7 @@ class _Writer:
 
     def _live(self) -> None:
         for one in self._chosen("live"):
-            mark = add_live(self.config, one.session_id, os.getpid())
+            mark = self._register(one.session_id)
             time.sleep(self.random.uniform(0, 0.03))
             if self._transcript(one.session_id, one.project).exists():
                 for _ in range(self.random.randint(1, 6)):
@@ -164,6 +164,13 @@ class _Writer:
                     time.sleep(self.random.uniform(0, 0.06))
             if self.random.random() < 0.8:
                 mark.unlink()
+
+    def _register(self, session_id: str) -> Path:
+        # In one step: a torn one would make every session live for the rest of the soak.
+        made = add_live(self.scratch.parent / "marks", session_id, os.getpid())
+        mark = self.config / "sessions" / made.name
+        mark.parent.mkdir(mode=0o700, exist_ok=True)
+        return made.replace(mark)
 
     def _open(self) -> None:
         for one in self._chosen("open"):

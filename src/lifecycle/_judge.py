@@ -1,0 +1,120 @@
+"""Says of one transcript whether it passes the filters that need it opened, and what it is like."""
+
+from __future__ import annotations
+
+import os
+
+from lifecycle._plan import DeleteOpts, local_time, nanoseconds
+from lifecycle._records import (
+    all_earlier,
+    first_cwd,
+    last_recorded,
+    latest_anywhere,
+    stamp_at,
+    title_of,
+)
+from lifecycle._transcript import Measure, measure
+from lifecycle._where import WorkingDirectory
+
+__all__ = ["Judge", "Verdict", "why"]
+
+# Why it is left alone, or empty; whether it passes as far as can be told; messages, bytes,
+# time of modification (ns), device, inode; title. Plain, so that a process can hand it over.
+Verdict = tuple[str, bool, int, int, int, int, int, str | None]
+
+# Of a file that was last changed before the date, the end tells enough.
+_END = 4 * 1024
+# A file system's clock may lag behind the one that stamped the record.
+_CLOCK_SLACK_NS = 2_000_000_000
+
+
+def why(error: OSError) -> str:
+    """What went wrong, without the path."""
+    return (error.strerror or str(error)).lower()
+
+
+class Judge:
+    """Judges transcripts by the filters of one plan; reads only, and remembers nothing."""
+
+    def __init__(self, opts: DeleteOpts, where: WorkingDirectory | None, with_titles: bool) -> None:
+        self._opts = opts
+        self._where = where
+        self._with_titles = with_titles
+        self._before = None if opts.before is None else nanoseconds(opts.before)
+        self._limit = b"" if self._before is None else stamp_at(self._before)
+
+    def verdict(self, path: str, project: str, directory: str | None) -> Verdict | None:
+        """None where a filter says no, or the transcript is gone.
+
+        `directory` is the session's own, where it has one: it may hold a title.
+        """
+        try:
+            return self._verdict(path, project, directory)
+        except OSError as error:
+            if not os.path.lexists(path):
+                return None
+            return why(error), True, 0, 0, 0, 0, 0, None
+
+    def _verdict(self, path: str, project: str, directory: str | None) -> Verdict | None:
+        opts = self._opts
+        if self._before is not None and os.lstat(path).st_mtime_ns >= self._before:
+            return None
+        # First, since it reads no further than the answer; counting reads everything.
+        if opts.routine and not _is_routine(path):
+            return None
+        found = measure(path, opts.max_messages)
+        if opts.max_messages and found.count > opts.max_messages:
+            return None
+        status = found.stat
+        if self._before is not None and status.st_mtime_ns >= self._before:
+            return None
+        reason = self._elsewhere(path, project) if self._where else ""
+        if not reason and self._before is not None:
+            reason = self._too_late(path, found, self._before)
+        title = None
+        if self._with_titles and not reason:
+            title = title_of(path, directory, found.tail if found.is_whole else None)
+        return (
+            reason,
+            not reason,
+            found.count,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_dev,
+            status.st_ino,
+            title,
+        )
+
+    def _elsewhere(self, path: str, project: str) -> str:
+        """Why a session in the right project directory is not meant all the same, or empty."""
+        cwd = first_cwd(path)
+        if self._where is None or self._where.is_recorded(cwd, project):
+            return ""
+        return f"belongs to another working directory: {cwd or 'none recorded'}"
+
+    def _too_late(self, path: str, found: Measure, before: int) -> str:
+        """Why a session whose file is old enough is not meant all the same, or empty."""
+        if _is_settled(found.stat, before) and all_earlier(found.tail[-_END:], self._limit):
+            return ""
+        latest = latest_anywhere(path)
+        if latest is not None and latest >= before:
+            # Slow, and it tells the records' own timestamps from those that tool results hold.
+            latest = last_recorded(path)
+        if latest is None or latest < before:
+            return ""
+        return f"its last record is of {local_time(latest).isoformat()}, not before the date"
+
+
+def _is_settled(status: os.stat_result, before: int) -> bool:
+    """Whether the file was last changed before that instant, for certain.
+
+    Whoever sets a modification time cannot set the time of that change, and no record is
+    written after the last change. Elsewhere the change time is the time of creation.
+    """
+    return os.name == "posix" and status.st_ctime_ns + _CLOCK_SLACK_NS < before
+
+
+def _is_routine(path: str) -> bool:
+    from lifecycle.floor import is_routine, read_messages
+
+    return is_routine(read_messages(path))
