@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -130,6 +131,17 @@ def test_a_system_that_cannot_tell_its_cores_is_not_asked_to(
 ) -> None:
     monkeypatch.delattr(os, "sched_getaffinity")
     assert processes() == 1
+
+
+@pytest.mark.parametrize("call", ["pipe", "fork"])
+def test_without_another_process_or_descriptor_everything_is_done_here(
+    monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse() -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, call, refuse)
+    assert share(str, THINGS) == list(map(str, THINGS))
 
 
 def test_little_work_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,11 +32,11 @@ def share(function: Callable[[T], R], things: Sequence[T]) -> list[R]:
     """
     if len(things) < ENOUGH or not _may_fork():
         return list(map(function, things))
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        _hand_over(function, things[1::2], writer)
-    os.close(writer)
+    try:
+        child, reader = _start(function, things[1::2])
+    except OSError:
+        # No process or no descriptor is to be had.
+        return list(map(function, things))
     try:
         with open(reader, "rb") as pipe:
             own = list(map(function, things[::2]))
@@ -59,6 +59,21 @@ def _may_fork() -> bool:
     threads = sys.modules.get("threading")
     is_alone = threads is None or threads.active_count() == 1
     return is_alone and hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
+
+
+def _start(function: Callable[[T], R], things: Sequence[T]) -> tuple[int, int]:
+    """Starts the copy; returns its process id, and the descriptor that it answers to."""
+    reader, writer = os.pipe()
+    try:
+        child = os.fork()
+        if not child:
+            _hand_over(function, things, writer)
+    except OSError:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+    return child, reader
 
 
 def _hand_over(function: Callable[[T], R], things: Sequence[T], writer: int) -> NoReturn:
