@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +32,16 @@ def snapshot(*roots: Path, directory_times: bool = False) -> Tree:
         for path in [root, *root.rglob("*")] if root.exists() else []:
             found[str(path)] = _entry(path, directory_times)
     return found
+
+
+def without(tree: Tree, gone: Iterable[Path]) -> Tree:
+    """The tree less what is at and below the paths."""
+    tops = {str(path) for path in gone}
+    return {
+        name: entry
+        for name, entry in tree.items()
+        if not tops.intersection([name, *map(str, Path(name).parents)])
+    }
 
 
 def _entry(path: Path, directory_times: bool) -> Entry:
@@ -79,6 +91,24 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     cache = home / ".cache" / "session-search"
     return Place(home, config, config / "projects", config / "archive", cache)
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process has written outlives it: only a crash of the machine needs the disk."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture
+def in_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory in memory, where there is such a place: disks only stretch what happens."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield tmp_path_factory.mktemp("memory")
+        return
+    path = Path(tempfile.mkdtemp(dir=memory, prefix="lifecycle-test-"))
+    yield path
+    shutil.rmtree(path)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -254,3 +255,17 @@ def typed_surface(path: os.PathLike[str]) -> None:
     numbers += [verdict[1].substantive_human_turns, verdict[1].total_messages]
     numbers += [verdict[1].assistant_prose_bytes]
     strings += [lifecycle.__version__]
+
+
+def test_imports_run_one_way_as_the_readme_says() -> None:
+    text = Path(__file__).parent.with_name("README.md").read_text(encoding="utf-8")
+    listed = text.partition("imports one way")[2].partition("\n\n- ")[2].partition("\n\n")[0]
+    levels = [re.findall(r"`(\w+)`", line) for line in listed.split("\n- ")]
+    level = {name: number for number, names in enumerate(levels) for name in names}
+    assert set(level) == set(SUBMODULES) - {"__main__"}
+    for name in level:
+        code = (SOURCE / "lifecycle" / f"{name}.py").read_text(encoding="utf-8")
+        for other in re.findall(r"^ *from lifecycle\.(\w+) import", code, re.MULTILINE):
+            assert level[other] <= level[name], (name, other)
+    assert "lifecycle.delete " not in (SOURCE / "lifecycle" / "archive.py").read_text("utf-8")
+    assert "lifecycle.archive " not in (SOURCE / "lifecycle" / "delete.py").read_text("utf-8")

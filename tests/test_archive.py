@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Place, Tree, snapshot
+from conftest import Place, snapshot, without
 from lifecycle import (
     AmbiguousSessionError,
     ArchiveConflictError,
@@ -25,7 +24,7 @@ from lifecycle import (
     RestoreResult,
     SessionNotFoundError,
     TombstoneFileError,
-    _disk,
+    _move,
     archive_session,
     load_tombstones,
     plan_delete,
@@ -55,29 +54,15 @@ DAY = timedelta(days=1)
 IN_APP = project_name(APP)
 IN_WEB = "-home-me-web"
 ALL = DeleteOpts(project="-home-me")
-MEMORY = Path("/dev/shm")
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process has written outlives it: only a crash of the machine needs the disk."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+pytestmark = pytest.mark.usefixtures("no_waiting")
 
 
 def write_unit(place: Place, session_id: str, project: str = IN_APP) -> list[Path]:
     """A session with every kind of companion; the transcript comes first."""
     path = write_session(place.root, project, session_id, at=AT)
     return [path, *add_companions(place.config, project, session_id)]
-
-
-def without(tree: Tree, gone: Iterable[Path]) -> Tree:
-    """The tree less what is at and below the paths."""
-    tops = {str(path) for path in gone}
-    return {
-        name: entry
-        for name, entry in tree.items()
-        if not tops.intersection([name, *map(str, Path(name).parents)])
-    }
 
 
 def archived_path(place: Place, path: Path) -> Path:
@@ -106,16 +91,14 @@ def copy(source: Path, target: Path) -> None:
 
 
 @pytest.fixture(params=["same file system", "other file system"])
-def kept(request: pytest.FixtureRequest, place: Place) -> Iterator[Path]:
+def kept(request: pytest.FixtureRequest, place: Place) -> Path:
     """An archive directory beside the config directory, or in memory."""
     if request.param == "same file system":
-        yield place.base / "kept"
-        return
-    if not os.access(MEMORY, os.W_OK) or MEMORY.stat().st_dev == place.base.stat().st_dev:
+        return place.base / "kept"
+    memory: Path = request.getfixturevalue("in_memory")
+    if memory.stat().st_dev == place.base.stat().st_dev:
         pytest.skip("no second file system is mounted at /dev/shm")
-    path = Path(tempfile.mkdtemp(dir=MEMORY, prefix="lifecycle-test-"))
-    yield path
-    shutil.rmtree(path)
+    return memory
 
 
 def add_odd_entries(directory: Path) -> None:
@@ -811,10 +794,10 @@ def once_placed(
     monkeypatch: pytest.MonkeyPatch, source: Path, action: Callable[[], None], error: bool = False
 ) -> None:
     """Does something as soon as the source is at its target; the next move may fail."""
-    original = _disk.Move.place
+    original = _move.Move.place
     failing: list[bool] = []
 
-    def place_it(move: _disk.Move) -> None:
+    def place_it(move: _move.Move) -> None:
         if failing:
             raise OSError(28, "No space left on device", move.target)
         original(move)
@@ -822,7 +805,7 @@ def once_placed(
             action()
             failing.extend([True] if error else [])
 
-    monkeypatch.setattr(_disk.Move, "place", place_it)
+    monkeypatch.setattr(_move.Move, "place", place_it)
 
 
 def contents(place: Place) -> set[bytes]:

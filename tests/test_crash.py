@@ -23,7 +23,6 @@ SECOND = "bbbbbbbb-0000-4000-8000-000000000002"
 STAYS = "cccccccc-0000-4000-8000-000000000003"
 RECENT = datetime.now(UTC).replace(microsecond=0)
 
-MEMORY = Path("/dev/shm")
 # Where each file is copied, a few companions do: a tree, hard links in one, and a file.
 FEW = ("file-history", "tasks", "todos")
 ERRORS = {
@@ -87,14 +86,9 @@ class Scene:
 
 
 @pytest.fixture
-def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def tmp_path(in_memory: Path) -> Path:
     """In memory where that can be: each test here builds its tree hundreds of times."""
-    if not os.access(MEMORY, os.W_OK):
-        yield tmp_path_factory.mktemp("crash")
-        return
-    path = Path(tempfile.mkdtemp(dir=MEMORY, prefix="lifecycle-test-"))
-    yield path
-    shutil.rmtree(path)
+    return in_memory
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Place, Tree, snapshot
+from conftest import Place, snapshot, without
 from lifecycle import (
     AmbiguousSessionError,
     DeleteOpts,
@@ -51,26 +51,13 @@ IN_WEB = "-home-me-web"
 ALL = DeleteOpts(project="-home-me")
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process has written outlives it: only a crash of the machine needs the disk."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+pytestmark = pytest.mark.usefixtures("no_waiting")
 
 
 def write_unit(place: Place, session_id: str, project: str = IN_APP) -> list[Path]:
     """A session with every kind of companion; the transcript comes first."""
     path = write_session(place.root, project, session_id, at=AT)
     return [path, *add_companions(place.config, project, session_id)]
-
-
-def without(tree: Tree, gone: Iterable[Path]) -> Tree:
-    """The tree less what is at and below the paths."""
-    tops = {str(path) for path in gone}
-    return {
-        name: entry
-        for name, entry in tree.items()
-        if not tops.intersection([name, *map(str, Path(name).parents)])
-    }
 
 
 def reasons(found: DeletePlan) -> dict[str, str]:

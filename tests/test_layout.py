@@ -11,16 +11,13 @@ import pytest
 
 from conftest import SOURCE, Place
 from deadline import deadline
-from lifecycle._layout import (
-    Companions,
+from lifecycle._layout import Companions, projects, read_project, weigh
+from lifecycle._places import (
     archive_directory,
     cache_directory,
     config_of,
     encode_project,
-    projects,
-    read_project,
     root_directory,
-    weigh,
 )
 from sample import add_bystanders, add_companions, make_sample, user, write_lines, write_session
 

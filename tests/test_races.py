@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -24,19 +21,13 @@ AT = datetime.now(UTC).replace(microsecond=0)
 PROJECTS = ("-home-me-app", "-home-me-web", "-home-me-shop")
 DELETE = ("delete", "--project", "-home-me", "--max-messages", "99999", "--yes")
 IDS = [identifier("race", number) for number in range(12)]
-MEMORY = Path("/dev/shm")
 LINE = b'{"type":"queue-operation"}\n'
 
 
 @pytest.fixture
-def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def tmp_path(in_memory: Path) -> Path:
     """In memory where that can be: what is tested is order, and disks only stretch it."""
-    if not os.access(MEMORY, os.W_OK):
-        yield tmp_path_factory.mktemp("races")
-        return
-    path = Path(tempfile.mkdtemp(dir=MEMORY, prefix="lifecycle-test-"))
-    yield path
-    shutil.rmtree(path)
+    return in_memory
 
 
 @pytest.fixture

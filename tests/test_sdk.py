@@ -14,7 +14,7 @@ import pytest
 
 from conftest import Place
 from lifecycle import DeleteOpts, archive_session, delete_sessions, restore_session
-from lifecycle._layout import encode_project
+from lifecycle._places import encode_project
 from lifecycle._select import Selection
 from sample import add_companions, write_session
 

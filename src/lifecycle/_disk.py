@@ -21,16 +21,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 __all__ = [
-    "Move",
     "append_or_undo",
+    "copy_new",
     "create_directories",
     "exclusive",
+    "name_new",
     "remove",
     "remove_empty_directories",
     "remove_empty_tree",
     "rename_new",
     "replace_atomically",
-    "same_content",
+    "set_aside",
     "set_modified",
     "sync_directory",
 ]
@@ -90,9 +91,12 @@ def _lock(descriptor: int) -> None:
 
 def sync_directory(directory: str) -> None:
     """Names made, changed or removed in the directory are on disk."""
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(directory, os.O_RDONLY | _DIRECTORY)
+    if sys.platform != "win32":
+        _sync(directory, _DIRECTORY)
+
+
+def _sync(path: str, flags: int) -> None:
+    descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         os.fsync(descriptor)
     finally:
@@ -153,8 +157,7 @@ def remove_empty_tree(path: str, outgoing: str) -> None:
     if not tree:
         return
     if not any(files for _, _, files in tree):
-        remove(outgoing)
-        os.rename(path, outgoing)
+        set_aside(path, outgoing)
         tree = list(os.walk(outgoing, topdown=False))
     remove_empty_directories([directory for directory, _, _ in tree])
 
@@ -254,124 +257,22 @@ def _unlink_or_undo(source: str, target: str) -> None:
         raise
 
 
-class Move:
-    """Moves a file or a directory tree in two steps; until the second nothing is lost.
+def set_aside(source: str, aside: str) -> None:
+    """The entry is at `aside`, in place of leftovers there, and no longer at `source`.
 
-    - Nothing is overwritten: `place` raises FileExistsError where `target` exists with other
-      content. With the same content an interrupted move left both, and `source` will go. An
-      empty directory counts as nothing, at either end.
-    - Bytes, modes, modification times and hard links within the tree stay as they were.
-    - On one file system the entry itself moves. Across two it is copied to `incoming` (on the
-      target's file system), synced, compared, and then named `target`. What goes from
-      `source` goes by way of `outgoing` (on the source's file system). Both names must be
-      free, or leftovers of a move.
-    - Where a step fails, `source` is whole, or `undo` makes it so; `incoming` is gone.
-    - What others put at `source` meanwhile is left there.
+    `aside` must be a name for nothing else, on the same file system. Not durable before
+    `sync_directory`.
     """
-
-    def __init__(self, source: str, target: str, incoming: str, outgoing: str) -> None:
-        self.source = source
-        self.target = target
-        self._incoming = incoming
-        self._outgoing = outgoing
-        self._state: _State = []
-        self._is_placed = False
-        self._is_renamed = False
-        self.is_final = False
-        """Whether `source` began to go, so that the only way is on."""
-
-    def conflicts(self) -> bool:
-        """Whether `target` exists with other content, so that `place` would refuse."""
-        return not _is_free(self.target) and (self._is_one_place() or not self._is_leftover())
-
-    def _is_one_place(self) -> bool:
-        """Whether source and target are one entry by two ways, not two of one content."""
-        parents = map(os.path.realpath, map(os.path.dirname, (self.source, self.target)))
-        same = os.path.basename(self.source) == os.path.basename(self.target)
-        return same and len(set(parents)) == 1
-
-    def _is_leftover(self) -> bool:
-        return _is_empty_directory(self.source) or same_content(self.source, self.target)
-
-    def place(self) -> None:
-        """The whole content is at `target` and durable; `source` may be there too."""
-        self._state = _state(self.source)
-        if not _is_free(self.target):
-            if self._is_one_place() or not self._is_leftover():
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.target)
-            return
-        try:
-            self._is_renamed = _name_new(self.source, self.target)
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
-            _copy_into_place(self.source, self.target, self._incoming, self._state)
-        self._is_placed = True
-        sync_directory(os.path.dirname(self.target))
-
-    def check(self) -> None:
-        """Raises OSError where what is at the source is not what was placed."""
-        if not self._is_renamed and not self._may_go(self.source):
-            raise OSError(errno.EAGAIN, "it changed while it was moved", self.source)
-
-    def _may_go(self, path: str) -> bool:
-        return _same_entry(path, self.target) or _state(path) == self._state
-
-    def finish(self) -> None:
-        """Only `target` is left, durably. Raises as `check` does, and changes nothing then."""
-        if not self._is_renamed:
-            remove(self._outgoing)
-            os.rename(self.source, self._outgoing)
-            if not self._may_go(self._outgoing):
-                _put_back(self._outgoing, self.source)
-                self.check()
-            self.is_final = True
-            sync_directory(os.path.dirname(self.source))
-            remove(self._outgoing)
-        sync_directory(os.path.dirname(self.source))
-
-    def undo(self) -> None:
-        """Before `finish`: what `place` put at `target` is only at `source` again.
-
-        FileExistsError where something else is at `source` by now; then both stay.
-        """
-        if not self._is_placed:
-            return
-        if not os.path.lexists(self.source):
-            _name_new(self.target, self.source)
-        elif self._is_renamed or not self._may_go(self.source):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.source)
-        remove(self.target)
-        self._is_placed = False
+    remove(aside)
+    os.rename(source, aside)
 
 
-def _put_back(outgoing: str, source: str) -> None:
-    """What must not go is at its source again; beside it, where another took that name."""
-    try:
-        if _name_new(outgoing, source):
-            return
-    except FileExistsError:
-        # Of a transcript a name that Claude Code uses for old content of the session.
-        if _name_new(outgoing, f"{source}.superseded-{time.time_ns() // 1_000_000}"):
-            return
-    os.unlink(outgoing)
+def name_new(source: str, target: str) -> bool:
+    """What is at `source` is at `target`, where nothing was or an empty directory.
 
-
-def _is_empty_directory(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path) and not os.listdir(path)
-
-
-def _same_entry(left: str, right: str) -> bool:
-    return os.path.samestat(os.lstat(left), os.lstat(right))
-
-
-def _is_free(path: str) -> bool:
-    """Whether nothing is there, or an empty directory, which a rename replaces."""
-    return not os.path.lexists(path) or _is_empty_directory(path)
-
-
-def _name_new(source: str, target: str) -> bool:
-    """The content has the name `target` too; whether it has lost the name `source` by that."""
+    Returns whether it has lost the name `source` by that: a directory has, a file keeps both
+    names where it can. FileExistsError where something is at `target`.
+    """
     if not stat.S_ISDIR(os.lstat(source).st_mode):
         try:
             _link(source, target)
@@ -395,32 +296,13 @@ def _name_new(source: str, target: str) -> bool:
     return True
 
 
-def _copy_into_place(source: str, target: str, incoming: str, state: _State) -> None:
-    remove(incoming)
-    try:
-        _copy(source, incoming, {})
-        if not same_content(source, incoming) or _state(source) != state:
-            raise OSError(errno.EAGAIN, "it changed while it was copied", source)
-        _name_new(incoming, target)
-    finally:
-        remove(incoming)
+def copy_new(source: str, target: str, links: dict[tuple[int, int], str] | None = None) -> None:
+    """A copy of the entry and of all below it is at `target`, where nothing was, and on disk.
 
-
-# Path below the top, inode, size and modification time, of an entry and all below it.
-_State = list[tuple[str, int, int, int]]
-
-
-def _state(path: str, below: str = "") -> _State:
-    found = os.lstat(path)
-    state = [(below, found.st_ino, found.st_size, found.st_mtime_ns)]
-    if stat.S_ISDIR(found.st_mode):
-        for name in sorted(os.listdir(path)):
-            state += _state(os.path.join(path, name), f"{below}/{name}")
-    return state
-
-
-def _copy(source: str, target: str, links: dict[tuple[int, int], str]) -> None:
-    """Copies an entry and all below it; `links` maps inodes met before to their copies."""
+    Bytes, modes, modification times and hard links within are those of the source; `links`
+    maps inodes met before to their copies. Where it fails, part of a copy may be there.
+    """
+    links = {} if links is None else links
     found = os.lstat(source)
     key = (found.st_dev, found.st_ino)
     if stat.S_ISLNK(found.st_mode):
@@ -430,7 +312,7 @@ def _copy(source: str, target: str, links: dict[tuple[int, int], str]) -> None:
     if stat.S_ISDIR(found.st_mode):
         os.mkdir(target, 0o700)
         for name in sorted(os.listdir(source)):
-            _copy(os.path.join(source, name), os.path.join(target, name), links)
+            copy_new(os.path.join(source, name), os.path.join(target, name), links)
     elif not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "neither a file, a directory nor a link", source)
     elif key in links:
@@ -441,7 +323,10 @@ def _copy(source: str, target: str, links: dict[tuple[int, int], str]) -> None:
         _copy_bytes(source, target)
     os.chmod(target, stat.S_IMODE(found.st_mode))
     _set_times(target, found)
-    _sync(target, stat.S_ISDIR(found.st_mode))
+    if stat.S_ISDIR(found.st_mode):
+        sync_directory(target)
+    else:
+        _sync(target, _NO_FOLLOW)
 
 
 def _copy_bytes(source: str, target: str) -> None:
@@ -457,17 +342,6 @@ def _copy_bytes(source: str, target: str) -> None:
         os.close(reader)
 
 
-def _sync(path: str, is_directory: bool) -> None:
-    if is_directory:
-        sync_directory(path)
-        return
-    descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _set_times(path: str, found: os.stat_result) -> None:
     times = (found.st_atime_ns, found.st_mtime_ns)
     if os.utime in os.supports_follow_symlinks:
@@ -481,33 +355,6 @@ def set_modified(path: str, nanoseconds: int) -> None:
     found = os.lstat(path)
     if not stat.S_ISLNK(found.st_mode):
         os.utime(path, ns=(found.st_atime_ns, nanoseconds))
-
-
-def same_content(left: str, right: str) -> bool:
-    """Whether two entries are of one kind and byte for byte the same, all the way down."""
-    one, two = os.lstat(left), os.lstat(right)
-    if stat.S_IFMT(one.st_mode) != stat.S_IFMT(two.st_mode):
-        return False
-    if os.path.samestat(one, two):
-        return True
-    if stat.S_ISLNK(one.st_mode):
-        return os.readlink(left) == os.readlink(right)
-    if stat.S_ISREG(one.st_mode):
-        return one.st_size == two.st_size and _same_bytes(left, right)
-    if not stat.S_ISDIR(one.st_mode):
-        return False
-    names = sorted(os.listdir(left))
-    return names == sorted(os.listdir(right)) and all(
-        same_content(os.path.join(left, name), os.path.join(right, name)) for name in names
-    )
-
-
-def _same_bytes(left: str, right: str) -> bool:
-    with open(left, "rb", buffering=0) as one, open(right, "rb", buffering=0) as two:
-        while piece := one.read(PIECE):
-            if piece != two.read(len(piece)):
-                return False
-        return not two.read(1)
 
 
 def remove(path: str) -> None:

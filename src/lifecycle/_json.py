@@ -8,15 +8,15 @@ from json.encoder import encode_basestring_ascii as _quoted
 from time import localtime, strftime
 
 from lifecycle._plan import DeleteOpts, Plan, PlanItem, Skipped, local_time
-from lifecycle._records import title_of
 from lifecycle._select import Selection
 from lifecycle._show import add_up
+from lifecycle._titles import title_of
 
 # Type checkers take this name for true.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from lifecycle.archive import ArchivedSession
+    from lifecycle._archived import ArchivedSession
 
 __all__ = ["archived_fields", "document", "list_fields", "plan_fields", "session", "skip", "stamp"]
 

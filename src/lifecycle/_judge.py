@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import os
 
-from lifecycle._plan import DeleteOpts, local_time, nanoseconds
-from lifecycle._records import (
-    all_earlier,
-    first_cwd,
-    last_recorded,
-    latest_anywhere,
-    stamp_at,
-    title_of,
-)
+from lifecycle._plan import DeleteOpts, local_time, nanoseconds, why
+from lifecycle._records import all_earlier, first_cwd, last_recorded, latest_anywhere, stamp_at
+from lifecycle._titles import title_of
 from lifecycle._transcript import Measure, measure
 from lifecycle._where import WorkingDirectory
 
-__all__ = ["Judge", "Verdict", "why"]
+__all__ = ["Judge", "Verdict"]
 
 # Why it is left alone, or empty; whether it passes as far as can be told; messages, bytes,
 # time of modification (ns), device, inode; title. Plain, so that a process can hand it over.
@@ -26,11 +20,6 @@ Verdict = tuple[str, bool, int, int, int, int, int, str | None]
 _END = 4 * 1024
 # A file system's clock may lag behind the one that stamped the record.
 _CLOCK_SLACK_NS = 2_000_000_000
-
-
-def why(error: OSError) -> str:
-    """What went wrong, without the path."""
-    return (error.strerror or str(error)).lower()
 
 
 class Judge:

@@ -1,4 +1,4 @@
-"""Where Claude Code keeps what belongs to a session: default places, walks, the companion table.
+"""Where Claude Code keeps what belongs to a session: walks, and the companion table.
 
 Reads names only: no file is opened here but legacy subagent transcripts, whose owner
 nothing else tells. Inside the walks paths are plain strings; they become `Path` at the border.
@@ -20,13 +20,9 @@ __all__ = [
     "Companions",
     "Project",
     "Projects",
-    "archive_directory",
-    "cache_directory",
-    "config_of",
-    "encode_project",
+    "is_directory",
     "projects",
     "read_project",
-    "root_directory",
     "weigh",
 ]
 
@@ -70,58 +66,6 @@ STORES = tuple(_IN_STORES)
 _CONFIG_MARKS = ("archive", "file-history", "history.jsonl", "sessions", "settings.json", "todos")
 _name = attrgetter("name")
 _SET_ASIDE = r".+\.(?:orphaned-\d+-[0-9a-f]{8}|jsonl\.compact\.tmp\..*)"
-
-
-def _given(path: str | os.PathLike[str] | None) -> str:
-    text = "" if path is None else os.fspath(path)
-    if isinstance(text, bytes):
-        raise TypeError("a path must be str, not bytes")
-    if "\0" in text:
-        raise ValueError("a path must not hold a NUL character")
-    return os.path.abspath(os.path.expanduser(text)) if text else ""
-
-
-def _config_directory() -> str:
-    return _given(os.environ.get("CLAUDE_CONFIG_DIR")) or _home(".claude")
-
-
-def _home(*parts: str) -> str:
-    home = os.path.expanduser("~")
-    if not os.path.isabs(home):
-        raise ValueError("the home directory is not known: set HOME, or name the directories")
-    return os.path.join(home, *parts)
-
-
-def root_directory(path: str | os.PathLike[str] | None) -> str:
-    """The projects root as an absolute path; None is the default, "" a ValueError."""
-    if path is not None and not os.fspath(path):
-        raise ValueError("the projects root must not be empty")
-    return _given(path) or os.path.join(_config_directory(), "projects")
-
-
-def archive_directory(path: str | os.PathLike[str] | None) -> str:
-    """The archive directory as an absolute path; None or "" is the default."""
-    return _given(path) or os.path.join(_config_directory(), "archive")
-
-
-def cache_directory(path: str | os.PathLike[str] | None) -> str:
-    """The cache directory as an absolute path; None or "" is the default."""
-    return _given(path) or _home(".cache", "session-search")
-
-
-def config_of(root: str) -> str | None:
-    """The config directory of a projects root, or None where the root is not `projects`."""
-    return os.path.dirname(root) if os.path.basename(root) == "projects" else None
-
-
-def encode_project(directory: str) -> str:
-    """The project directory name that Claude Code makes of an absolute working directory.
-
-    Not exact over 200 characters, where Claude Code cuts the name and adds a hash.
-    """
-    units = directory.encode("utf-16-le", "surrogatepass")
-    characters = (units[i : i + 2].decode("utf-16-le", "replace") for i in range(0, len(units), 2))
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in characters)
 
 
 class Projects:
@@ -219,6 +163,11 @@ def _add_other(found: Project, entry: os.DirEntry[str]) -> None:
         found.agents.append(name)
     elif owner := _owner(_IN_PROJECT, name):
         found.companions.setdefault(owner, []).append(entry.name)
+
+
+def is_directory(path: str) -> bool:
+    """Whether a directory, and no link to one, is there. Raises OSError where that is hidden."""
+    return os.path.lexists(path) and S_ISDIR(os.lstat(path).st_mode)
 
 
 def weigh(paths: list[str]) -> tuple[int, int]:

@@ -19,6 +19,7 @@ __all__ = [
     "by_path",
     "local_time",
     "nanoseconds",
+    "why",
 ]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -193,6 +194,11 @@ class Plan:
     def total_bytes(self) -> int:
         """All that the matched sessions take, companions included."""
         return sum(item.total_bytes for item in self.matched)
+
+
+def why(error: OSError) -> str:
+    """What went wrong as a reason, without the path."""
+    return (error.strerror or str(error)).lower()
 
 
 def by_path(*groups: Iterable[Skipped]) -> tuple[Skipped, ...]:

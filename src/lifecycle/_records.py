@@ -1,4 +1,4 @@
-"""Reads what the records of a transcript say: who said what, titles, times, directories.
+"""Reads what the records of a transcript say: who said what, when, and where.
 
 Tolerant: the format is internal to Claude Code and grows with every release. A line that is
 no JSON object is `None`; nothing here raises for what a line holds.
@@ -6,12 +6,11 @@ no JSON object is `None`; nothing here raises for what a line holds.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from lifecycle._transcript import blocks, head_and_tail, lines, open_regular
+from lifecycle._transcript import blocks, head_and_tail, lines
 
 # Type checkers take this name for true.
 TYPE_CHECKING = False
@@ -25,18 +24,17 @@ __all__ = [
     "last_recorded",
     "latest_anywhere",
     "latest_in",
+    "lines_with",
     "message_of",
     "parse",
     "sole_session_id",
     "stamp_at",
-    "title_of",
     "without_envelopes",
 ]
 
 ENDS = 64 * 1024
 # Of a longer line only so much is looked at, so it is not parsed: images, huge tool results.
 LONGEST = 4 << 20
-LONGEST_TITLE = 200
 MESSAGES = ("user", "assistant", "system", "summary")
 
 _KEY = b'"timestamp":'
@@ -134,7 +132,7 @@ def first_cwd(path: str) -> str | None:
 
 
 def _first_cwd(block: bytes) -> str | None:
-    for line in _lines_with(b'"cwd"', block):
+    for line in lines_with(b'"cwd"', block):
         cwd = (parse(line) or {}).get("cwd")
         if isinstance(cwd, str) and cwd:
             return cwd
@@ -228,99 +226,10 @@ def nanoseconds_of(stamp: str) -> int | None:
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
 
 
-def title_of(path: str, directory: str | None = None, content: bytes | None = None) -> str | None:
-    """What a session is called, cut to 200 characters, or None where nothing in it tells.
-
-    The first that exists of: the last custom title, the one in the session's own `directory`,
-    the last generated title, the last prompt, a summary, the first typed prompt. Looked for
-    in the first and last 64 KiB, and only where these have none in all the rest.
-    Nothing is read where the caller has the whole `content`. An unreadable transcript has no
-    title.
-    """
-    try:
-        head, tail = (content, content) if content is not None else head_and_tail(path, ENDS)
-        found = _title((tail, head) if tail is not head else (tail,), directory)
-        if not found and tail is not head:
-            found = _streamed_title(blocks(path, LONGEST))
-    except OSError:
-        return None
-    return found[:LONGEST_TITLE] if found else None
-
-
-_TITLES = (
-    ("custom-title", "customTitle"),
-    ("ai-title", "aiTitle"),
-    ("last-prompt", "lastPrompt"),
-    ("summary", "summary"),
-)
-# Where the end of the block does not tell, to look from its start is faster for what is not there.
-_NEAR = 2 * 1024
-
-
-def _title(ends: tuple[bytes, ...], directory: str | None) -> str | None:
-    for kind, key in _TITLES:
-        for end in ends:
-            if text := _last_titled(end, kind, key):
-                return text
-        if kind == "custom-title" and (text := _title_file(directory)):
-            return text
-    return _first_prompt(ends[-1])
-
-
-def _last_titled(block: bytes, kind: str, key: str) -> str | None:
-    mark = b'"%s"' % kind.encode()
-    at = block.rfind(mark, -_NEAR)
-    if at < 0 and mark in block:
-        at = block.rfind(mark)
-    while at >= 0:
-        start = block.rfind(b"\n", 0, at) + 1
-        end = block.find(b"\n", at)
-        record = parse(block[start : end if end >= 0 else None])
-        if record is not None and record.get("type") == kind:
-            text = record.get(key)
-            if isinstance(text, str) and text.strip():
-                return text.strip()
-        at = block.rfind(mark, 0, start)
-    return None
-
-
-def _title_file(directory: str | None) -> str | None:
-    if directory is None:
-        return None
-    try:
-        with open(open_regular(os.path.join(directory, "custom-title.json")), "rb") as file:
-            text = (parse(file.read(ENDS)) or {}).get("customTitle")
-    except OSError:
-        return None
-    return text.strip() or None if isinstance(text, str) else None
-
-
-def _first_prompt(block: bytes) -> str | None:
-    return next(filter(None, map(_prompt, _lines_with(b'"user"', block))), None)
-
-
-def _lines_with(mark: bytes, block: bytes) -> Iterator[bytes]:
+def lines_with(mark: bytes, block: bytes) -> Iterator[bytes]:
+    """The lines of a block that hold the mark, in order."""
     at = block.find(mark)
     while at >= 0:
         end = block.find(b"\n", at)
         yield block[block.rfind(b"\n", 0, at) + 1 : end if end >= 0 else None]
         at = block.find(mark, end) if end >= 0 else -1
-
-
-def _prompt(line: bytes) -> str | None:
-    said = message_of(parse(line) or {})
-    if said is None or said[0] != "user":
-        return None
-    text = without_envelopes(said[1])
-    return None if text.startswith("[TOOL_RESULT]") else text or None
-
-
-def _streamed_title(found: Iterator[bytes]) -> str | None:
-    prompt: str | None = None
-    best: dict[str, str] = {}
-    for block in found:
-        for kind, key in _TITLES:
-            if text := _last_titled(block, kind, key):
-                best[kind] = text
-        prompt = prompt or _first_prompt(block)
-    return next((best[kind] for kind, _ in _TITLES if kind in best), prompt)

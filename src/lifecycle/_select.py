@@ -12,24 +12,24 @@ from dataclasses import replace
 from itertools import starmap
 from pathlib import Path
 
-from lifecycle._judge import Judge, Verdict, why
+from lifecycle._judge import Judge, Verdict
 from lifecycle._layout import (
     STAGED_SUFFIX,
     SUFFIX,
     Companions,
     Project,
-    config_of,
     projects,
     read_project,
     weigh,
 )
 from lifecycle._live import live_sessions
-from lifecycle._plan import DeleteOpts, PlanItem, Skipped, nanoseconds
+from lifecycle._places import config_of
+from lifecycle._plan import DeleteOpts, PlanItem, Skipped, nanoseconds, why
 from lifecycle._share import share
 from lifecycle._where import WorkingDirectory
 from lifecycle.ids import AmbiguousSessionError, matches_session_id
 
-__all__ = ["CHANGED", "Candidate", "Selection", "change_in", "select", "why"]
+__all__ = ["CHANGED", "Candidate", "Selection", "change_in", "select"]
 
 # For so few ids one look each in every project is cheaper than listing all projects.
 _FEW = 8

@@ -11,14 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
 from lifecycle._plan import DeleteOpts, PlanItem, Skipped, local_time
-from lifecycle._records import first_cwd, title_of
+from lifecycle._records import first_cwd
 from lifecycle._select import Selection
+from lifecycle._titles import title_of
 
 # Type checkers take this name for true.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from lifecycle.archive import ArchivedSession
+    from lifecycle._archived import ArchivedSession
 
 __all__ = [
     "Rows",

@@ -19,12 +19,11 @@ from lifecycle._layout import (
     SUFFIX,
     TEMPORARY,
     Companions,
-    config_of,
     projects,
     read_project,
 )
-from lifecycle._plan import Skipped
-from lifecycle._select import why
+from lifecycle._places import config_of
+from lifecycle._plan import Skipped, why
 from lifecycle.tombstone import load_tombstone_file
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lifecycle._layout import encode_project
+from lifecycle._places import encode_project
 
 __all__ = ["WorkingDirectory"]
 

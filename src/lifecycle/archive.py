@@ -20,49 +20,36 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISREG
 
+from lifecycle._archived import (
+    ArchivedSession,
+    archived_ids,
+    archived_sessions,
+    fits,
+    origins_of,
+    transcript_in,
+)
 from lifecycle._disk import (
-    Move,
     create_directories,
     exclusive,
     remove,
     remove_empty_directories,
     remove_empty_tree,
-    same_content,
-    set_modified,
 )
-from lifecycle._layout import (
-    NO_IDS,
-    SUFFIX,
-    TEMPORARY,
-    Companions,
-    archive_directory,
-    config_of,
-    encode_project,
-    root_directory,
-    weigh,
-)
+from lifecycle._layout import NO_IDS, SUFFIX, TEMPORARY, Companions
 from lifecycle._live import LiveSessionError, live_sessions
-from lifecycle._plan import (
-    DeleteOpts,
-    NoFilterError,
-    Plan,
-    PlanItem,
-    Skipped,
-    by_path,
-    nanoseconds,
-)
-from lifecycle._records import first_cwd, parse
-from lifecycle._select import change_in, select, why
+from lifecycle._move import ArchiveConflictError, Move, same_content, transfer
+from lifecycle._places import archive_directory, config_of, encode_project, root_directory
+from lifecycle._plan import DeleteOpts, NoFilterError, Plan, PlanItem, Skipped, by_path, why
+from lifecycle._records import first_cwd
+from lifecycle._retention import keep_from_sweep
+from lifecycle._select import change_in, select
 from lifecycle._staging import holders, recover
-from lifecycle._transcript import measure, open_regular
-from lifecycle.floor import is_routine, read_messages
 from lifecycle.ids import (
     AmbiguousSessionError,
     SessionNotFoundError,
@@ -86,41 +73,7 @@ __all__ = [
     "restore_session",
 ]
 
-_DAY_NS = 86_400 * 1_000_000_000
-_DEFAULT_PERIOD_DAYS = 30
 _LONGEST_PROJECT = 200
-# What the sweep judges by the directory's own time, whatever the transcript's is.
-_SWEPT_STORES = ("file-history", "session-env", "tasks", "uploads")
-
-
-class ArchiveConflictError(FileExistsError):
-    """Moving `source` would overwrite `target`; both are as they were."""
-
-    def __init__(self, source: Path, target: Path) -> None:
-        super().__init__(f"{target} exists, so {source} stays where it is")
-        self.source = source
-        self.target = target
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivedSession:
-    """One session in the archive."""
-
-    session_id: str
-    path: Path
-    bytes: int
-    """Size of the transcript alone."""
-    companion_bytes: int
-    """Size of what came with it."""
-    archived_ns: int
-    """When it was archived, in ns since the epoch."""
-    project: str
-    """Where it came from; empty where the archive does not tell, or not clearly."""
-
-    @property
-    def total_bytes(self) -> int:
-        """Transcript and what came with it."""
-        return self.bytes + self.companion_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,88 +228,12 @@ def restore_session(
     made = create_directories(root) if os.path.isdir(archive) else []
     try:
         with _Mover.opened(root, archive) as mover:
-            fitting = [name for name in _archived_ids(archive) if matches_session_id(name, wanted)]
+            fitting = [name for name in archived_ids(archive) if matches_session_id(name, wanted)]
             found = only_match(wanted, [Path(archive, name + SUFFIX) for name in fitting])
             return mover.restore(found.stem, project, dead.parent)
     except BaseException:
         remove_empty_directories(made[::-1])
         raise
-
-
-def archived_sessions(
-    archive_dir: str | os.PathLike[str] | None = None,
-) -> tuple[ArchivedSession, ...]:
-    """What can be restored, the last archived first; empty where there is no archive."""
-    archive = archive_directory(archive_dir)
-    names = [name for name in _archived_ids(archive) if os.path.isfile(_transcript(archive, name))]
-    found = [_archived(archive, name) for name in names]
-    return tuple(sorted(found, key=lambda one: (-one.archived_ns, one.session_id)))
-
-
-def fits(archived: ArchivedSession, opts: DeleteOpts) -> bool:
-    """Whether an archived session passes the filters; one that cannot be read does not."""
-    path = str(archived.path)
-    project = opts.project
-    if os.path.isabs(project):
-        project = encode_project(os.path.normpath(project))
-        if archived.project != project:
-            return False
-    if project not in archived.project:
-        return False
-    if opts.session_id and not matches_session_id(archived.session_id, opts.session_id):
-        return False
-    try:
-        found = measure(path, opts.max_messages)
-    except OSError:
-        return False
-    if opts.max_messages and found.count > opts.max_messages:
-        return False
-    if opts.before is not None and found.stat.st_mtime_ns >= nanoseconds(opts.before):
-        return False
-    return not opts.routine or is_routine(read_messages(path))
-
-
-def _archived(archive: str, session_id: str) -> ArchivedSession:
-    path = _transcript(archive, session_id)
-    status = os.lstat(path)
-    origins = _origins(archive, session_id)
-    # Nothing is added to the origin directory later, and a copy of the archive that keeps
-    # times keeps this one, which it cannot do for the time of the file's last move.
-    when = status.st_ctime_ns
-    if origins:
-        when = os.lstat(os.path.join(archive, session_id, "projects", origins[0])).st_mtime_ns
-    project = origins[0] if len(origins) == 1 else ""
-    home = os.path.join(archive, session_id)
-    beside = weigh([home])[0] if _is_directory(home) else 0
-    return ArchivedSession(session_id, Path(path), status.st_size, beside, when, project)
-
-
-def _transcript(directory: str, session_id: str) -> str:
-    return os.path.join(directory, session_id + SUFFIX)
-
-
-def _archived_ids(archive: str) -> list[str]:
-    """Ids with a transcript in the archive, or with what an interrupted run left of one."""
-    found = set()
-    try:
-        with os.scandir(archive) as scan:
-            for entry in scan:
-                if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
-                    found.add(entry.name.removesuffix(SUFFIX))
-                elif _origins(archive, entry.name):
-                    found.add(entry.name)
-    except FileNotFoundError:
-        return []
-    return sorted(found.difference(NO_IDS))
-
-
-def _origins(archive: str, session_id: str) -> list[str]:
-    """The projects that the archive names as the session's origin; one, if all is well."""
-    try:
-        with os.scandir(os.path.join(archive, session_id, "projects")) as scan:
-            return sorted(entry.name for entry in scan if entry.is_dir(follow_symlinks=False))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _usable_archive(archive_dir: str | os.PathLike[str] | None, root: str) -> str:
@@ -378,7 +255,7 @@ def _usable_archive(archive_dir: str | os.PathLike[str] | None, root: str) -> st
 def _id_anywhere(wanted: str, root: str, archive: str) -> str:
     """The one id that fits, of a session in a project or in the archive."""
     places = {path.stem: path for path in find_sessions(wanted, root)}
-    for name in _archived_ids(archive):
+    for name in archived_ids(archive):
         if matches_session_id(name, wanted):
             places.setdefault(name, Path(archive, name + SUFFIX))
     return only_match(wanted, list(places.values())).stem
@@ -397,7 +274,7 @@ def _of_path(
     implied = os.path.dirname(directory)
     if os.path.realpath(implied) != os.path.realpath(root):
         known = os.path.lexists(os.path.join(directory, name)) or os.path.lexists(
-            _transcript(archive_directory(archive_dir), session_id)
+            transcript_in(archive_directory(archive_dir), session_id)
         )
         if is_given or not known or implied == os.path.dirname(implied):
             raise SessionNotFoundError(wanted)
@@ -457,15 +334,15 @@ class _Mover:
     def archive(self, session_id: str, project: str = "", *, include_live: bool = False) -> Path:
         """See `archive_session`. A `project` is where a path said that the session is."""
         held = self._holders(session_id)
-        target = Path(_transcript(self._archive, session_id))
+        target = Path(transcript_in(self._archive, session_id))
         if len(held) > 1:
-            paths = [Path(_transcript(os.path.join(self._root, p), session_id)) for p in held]
+            paths = [Path(transcript_in(os.path.join(self._root, p), session_id)) for p in held]
             raise AmbiguousSessionError(session_id, paths)
         if not held and not target.is_file():
             raise SessionNotFoundError(session_id)
         if held and project not in ("", held[0]):
             raise SessionNotFoundError(str(Path(self._root, project, session_id + SUFFIX)))
-        origins = held or _origins(self._archive, session_id)
+        origins = held or origins_of(self._archive, session_id)
         moves = [move for origin in origins for move in self._moves_out(session_id, origin)]
         if held:
             moves.insert(0, self._transcript_out(session_id, held[0], target))
@@ -474,20 +351,20 @@ class _Mover:
         home = os.path.join(self._archive, session_id, "projects")
         made = self._claim_archive()
         try:
-            _transfer(moves, [os.path.join(home, origin) for origin in held])
+            transfer(moves, [os.path.join(home, origin) for origin in held])
         except BaseException:
             remove_empty_directories(made[::-1])
             raise
         return target
 
     def _transcript_out(self, session_id: str, project: str, target: Path) -> Move:
-        source = _transcript(os.path.join(self._root, project), session_id)
+        source = transcript_in(os.path.join(self._root, project), session_id)
         if not S_ISREG(os.lstat(source).st_mode):
             raise SessionNotFoundError(source)
         move = self._out(source, str(target))
         if move.conflicts():
             raise ArchiveConflictError(Path(source), target)
-        for name in _origins(self._archive, session_id):
+        for name in origins_of(self._archive, session_id):
             # An empty one is what an archive from there left that was killed at its beginning.
             other = os.path.join(self._archive, session_id, "projects", name)
             if name != project:
@@ -526,23 +403,23 @@ class _Mover:
     def restore(self, session_id: str, project: str | None, cache: Path) -> RestoreResult:
         """See `restore_session`."""
         self._refuse_live(session_id)
-        source = _transcript(self._archive, session_id)
+        source = transcript_in(self._archive, session_id)
         name = self._project_for(session_id, source, project)
-        target = _transcript(os.path.join(self._root, name), session_id)
+        target = transcript_in(os.path.join(self._root, name), session_id)
         moves = self._moves_in(session_id, name)
         if os.path.lexists(source):
             self._refuse_overwrite(session_id, source, target, moves)
             moves.insert(0, self._in(source, target))
         elif name not in self._holders(session_id):
             raise SessionNotFoundError(session_id)
-        _transfer(moves, [os.path.join(self._root, name)])
-        reset = self._reset_times(session_id, name, target)
+        transfer(moves, [os.path.join(self._root, name)])
+        reset = keep_from_sweep(self._config, target)
         tombstones = remove_tombstones(cache, [session_id])
         left = self._clear(session_id)
         return RestoreResult(Path(target), reset, bool(tombstones), left)
 
     def _project_for(self, session_id: str, source: str, project: str | None) -> str:
-        origins = _origins(self._archive, session_id)
+        origins = origins_of(self._archive, session_id)
         given = encode_project(project) if project and os.path.isabs(project) else project or ""
         if given in (".", "..") or os.sep in given or "\0" in given:
             raise ValueError(f"{given!r} is not the name of a project directory")
@@ -584,37 +461,12 @@ class _Mover:
         """
         held = self._holders(session_id)
         for project in held:
-            there = _transcript(os.path.join(self._root, project), session_id)
+            there = transcript_in(os.path.join(self._root, project), session_id)
             if there != target or not _is_leftover(source, target):
                 raise ArchiveConflictError(Path(source), Path(there))
         for move in moves if not held else ():
             if os.path.lexists(move.target) and not same_content(move.source, move.target):
                 raise ArchiveConflictError(Path(move.source), Path(move.target))
-
-    def _reset_times(self, session_id: str, project: str, transcript: str) -> bool:
-        now = time.time_ns()
-        oldest = now - (_period_days(self._config) - 1) * _DAY_NS
-        old = [
-            path
-            for path in self._swept(session_id, project, transcript)
-            if os.lstat(path).st_mtime_ns < oldest
-        ]
-        for path in old:
-            set_modified(path, now)
-        return bool(old)
-
-    def _swept(self, session_id: str, project: str, transcript: str) -> Iterator[str]:
-        """What the retention sweep judges one by one."""
-        yield transcript
-        results = os.path.join(self._root, project, session_id, "tool-results")
-        if _is_directory(results):
-            for name in sorted(os.listdir(results)):
-                if S_ISREG(os.lstat(os.path.join(results, name)).st_mode):
-                    yield os.path.join(results, name)
-        for store in _SWEPT_STORES if self._config else ():
-            path = os.path.join(self._config or "", store, session_id)
-            if _is_directory(path):
-                yield path
 
     def _clear(self, session_id: str) -> Path | None:
         """Removes the empty directories of a session in the archive; returns what is not."""
@@ -623,45 +475,10 @@ class _Mover:
         return Path(home) if os.path.lexists(home) else None
 
 
-def _transfer(moves: Sequence[Move], directories: Sequence[str]) -> None:
-    """All moves, or none of them where one cannot be made."""
-    for move in moves:
-        if move.conflicts():
-            raise ArchiveConflictError(Path(move.source), Path(move.target))
-    made: list[str] = []
-    try:
-        for directory in [*directories, *(os.path.dirname(move.target) for move in moves)]:
-            made += create_directories(directory)
-        for move in moves:
-            move.place()
-        for move in moves:
-            move.check()
-        for move in moves:
-            move.finish()
-    except BaseException as error:
-        # Once a source is gone the way back is longer than the way on.
-        if not any(move.is_final for move in moves):
-            _undo(moves, error)
-            remove_empty_directories(made[::-1])
-        raise
-
-
-def _undo(moves: Sequence[Move], error: BaseException) -> None:
-    for move in reversed(moves):
-        try:
-            move.undo()
-        except OSError as problem:
-            error.add_note(f"{move.target} could not be put back: {why(problem)}")
-
-
 def _is_leftover(source: str, target: str) -> bool:
     """Whether the target is what an interrupted move made of the source."""
     same_time = os.lstat(source).st_mtime_ns == os.lstat(target).st_mtime_ns
     return same_time and same_content(source, target)
-
-
-def _is_directory(path: str) -> bool:
-    return os.path.lexists(path) and S_ISDIR(os.lstat(path).st_mode)
 
 
 def _recorded_project(session_id: str, source: str) -> str:
@@ -670,16 +487,3 @@ def _recorded_project(session_id: str, source: str) -> str:
     if not name or len(name) > _LONGEST_PROJECT:
         raise ValueError(f"nothing tells where session {session_id} belongs: name its project")
     return name
-
-
-def _period_days(config: str | None) -> int:
-    """How long Claude Code keeps a session, in whole days; the default where that is not clear."""
-    try:
-        path = os.path.join(config or "", "settings.json")
-        with open(open_regular(path, follow=True), "rb") as file:
-            days = (parse(file.read()) or {}).get("cleanupPeriodDays")
-    except OSError:
-        days = None
-    if isinstance(days, bool) or not isinstance(days, int | float) or not 1 <= days < 1e9:
-        return _DEFAULT_PERIOD_DAYS
-    return int(days)

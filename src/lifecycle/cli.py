@@ -8,18 +8,32 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from itertools import islice
+from collections.abc import Callable
+from contextlib import suppress
+
+from lifecycle._terminal import (
+    NOWHERE,
+    RefusedError,
+    confirmed,
+    message_of,
+    print_document,
+    print_lines,
+    progress,
+)
+from lifecycle._words import (
+    instant,
+    positive_number,
+    project_filter,
+    project_joined,
+    some_text,
+)
 
 # Type checkers take this name for true. Handlers import what they need when they run: a
 # dry run over one session must not pay for everything that a restore takes.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from pathlib import Path
     from typing import Any, NoReturn, TypeVar
 
@@ -31,22 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_NOWHERE = "there is nowhere to show it: standard output is closed"
 DONE, FAILED, USAGE, PARTLY = 0, 1, 2, 3
-_AGE = r"(\d+)([hdw])"
-_DATE = r"\d{4}-\d\d-\d\d"
-_MOMENT = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)"
-# Lines that a pager gets one by one, so that it shows the first at once.
-_FIRST_SCREEN = 100
-_HOURS = {"h": 1, "d": 24, "w": 168}
 
 
 class _UsageError(Exception):
     """The words of the call are off."""
-
-
-class _RefusedError(Exception):
-    """The call is understood, and not carried out."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -85,17 +88,17 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(given: list[str]) -> int:
     as_json = "--json" in given
     try:
-        options = _parser(given).parse_args(_joined(given))
+        options = _parser(given).parse_args(project_joined(given))
         handler: Callable[[argparse.Namespace], int] = options.func
         return handler(options)
     except _UsageError as error:
         return _fail(as_json, error, USAGE)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
-        return _fail(as_json, _RefusedError("interrupted"), FAILED)
+        return _fail(as_json, RefusedError("interrupted"), FAILED)
     except BrokenPipeError:
         raise
-    except (OSError, ValueError, LookupError, RuntimeError, _RefusedError) as error:
+    except (OSError, ValueError, LookupError, RuntimeError, RefusedError) as error:
         # NoFilterError is known by its name, since its module may not be loaded.
         status = USAGE if type(error).__name__ == "NoFilterError" else FAILED
         return _fail(as_json, error, status)
@@ -104,21 +107,13 @@ def _run(given: list[str]) -> int:
 def _fail(as_json: bool, error: BaseException, status: int) -> int:
     from lifecycle._show import inert
 
-    message = inert(_message(error))
+    message = inert(message_of(error))
     print(f"session-lifecycle: {message}", file=sys.stderr)
     if as_json:
         kind = type(error).__name__.lstrip("_")
-        with suppress(OSError, _RefusedError):
-            _print_document({"error": {"type": kind, "message": message}, "status": status})
+        with suppress(OSError, RefusedError):
+            print_document({"error": {"type": kind, "message": message}, "status": status})
     return status
-
-
-def _message(error: BaseException) -> str:
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        where = [str(name) for name in (error.filename, error.filename2) if name is not None]
-        text = ": ".join([*where, error.strerror.lower()])
-    return "; ".join([text or type(error).__name__, *getattr(error, "__notes__", ())])
 
 
 # Parsing
@@ -155,45 +150,35 @@ def _parser(given: list[str]) -> argparse.ArgumentParser:
 
 
 def _delete_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sessions", metavar="SESSION", nargs="?", type=_text, help="session id")
+    parser.add_argument("sessions", metavar="SESSION", nargs="?", type=some_text, help="session id")
     _add_filters(parser)
     _add_consent(parser)
 
 
 def _archive_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sessions", metavar="SESSION", nargs="*", type=_text, help="id or path")
+    parser.add_argument("sessions", metavar="SESSION", nargs="*", type=some_text, help="id or path")
     _add_filters(parser)
     _add_consent(parser)
 
 
 def _restore_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sessions", metavar="SESSION", nargs="*", type=_text, help="session id")
+    parser.add_argument("sessions", metavar="SESSION", nargs="*", type=some_text, help="session id")
     text = "where a transcript goes whose origin is not recorded"
-    parser.add_argument("--project", type=_text, help=text)
+    parser.add_argument("--project", type=some_text, help=text)
 
 
 def _list_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sessions", metavar="SESSION", nargs="?", type=_text, help="session id")
+    parser.add_argument("sessions", metavar="SESSION", nargs="?", type=some_text, help="session id")
     parser.add_argument("--archived", action="store_true", help="list the archive instead")
     _add_filters(parser)
 
 
 def _floor_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sessions", metavar="SESSION", nargs="+", type=_text, help="id or path")
+    parser.add_argument("sessions", metavar="SESSION", nargs="+", type=some_text, help="id or path")
 
 
 def _no_arguments(parser: argparse.ArgumentParser) -> None:
     pass
-
-
-def _joined(given: list[str]) -> list[str]:
-    """Makes one word of `--project` and its value: most project names begin with a dash."""
-    words = list(given)
-    end = words.index("--") if "--" in words else len(words)
-    for index in range(end - 2, -1, -1):
-        if words[index] == "--project":
-            words[index : index + 2] = [f"--project={words[index + 1]}"]
-    return words
 
 
 def _shared_options() -> _Parser:
@@ -203,7 +188,7 @@ def _shared_options() -> _Parser:
         ("--archive-dir", "default: archive/ beside it"),
         ("--cache-dir", "where the tombstone file is, default: ~/.cache/session-search"),
     ):
-        shared.add_argument(name, metavar="DIR", type=_text, help=text)
+        shared.add_argument(name, metavar="DIR", type=some_text, help=text)
     shared.add_argument("--json", action="store_true", help="print one JSON document")
     return shared
 
@@ -213,17 +198,21 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     filters.add_argument(
         "--before",
         metavar="WHEN",
-        type=_moment,
+        type=instant,
         help="last modified before: 2026-11-01, 2026-11-01T12:00:00Z, or an age (12h, 30d, 2w)",
     )
     filters.add_argument(
         "--project",
         metavar="TEXT|PATH",
-        type=_project,
+        type=project_filter,
         help="part of the project directory's name, or a working directory (/..., ., ~/...)",
     )
     filters.add_argument(
-        "--max-messages", metavar="N", type=_positive, default=0, help="at most N lines (records)"
+        "--max-messages",
+        metavar="N",
+        type=positive_number,
+        default=0,
+        help="at most N lines (records)",
     )
     filters.add_argument("--routine", action="store_true", help="the math floor says routine")
 
@@ -234,48 +223,6 @@ def _add_consent(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-n", "--dry-run", action="store_true", help="only show what would happen")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
-
-
-def _text(given: str) -> str:
-    if not given.strip():
-        raise argparse.ArgumentTypeError("must not be empty")
-    return given
-
-
-def _positive(given: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", given) or int(given) == 0:
-        raise argparse.ArgumentTypeError(f"{given!r} is not a number from 1 up")
-    return int(given)
-
-
-def _project(given: str) -> str:
-    _text(given)
-    if given in (".", "..", "~") or given.startswith(("./", "../", "~/")):
-        try:
-            return os.path.abspath(os.path.expanduser(given))
-        except OSError as error:
-            reason = f"{given!r} cannot be resolved: {error.strerror}"
-            raise argparse.ArgumentTypeError(reason) from error
-    return given
-
-
-def _moment(given: str) -> datetime:
-    """An instant with its offset: a local date, RFC 3339, or an age."""
-    from datetime import datetime, timedelta
-
-    try:
-        if age := re.fullmatch(_AGE, given):
-            now = datetime.now().astimezone().replace(microsecond=0)
-            return now - timedelta(hours=int(age[1]) * _HOURS[age[2]])
-        if re.fullmatch(_DATE, given) or re.fullmatch(_MOMENT, given):
-            found = datetime.fromisoformat(given.upper())
-            return found if found.tzinfo else found.astimezone()
-    except (ValueError, OverflowError, OSError) as error:
-        raise argparse.ArgumentTypeError(f"{given!r} is out of range: {error}") from error
-    raise argparse.ArgumentTypeError(
-        f"{given!r} is neither a date (2026-11-01), a time with offset "
-        "(2026-11-01T12:00:00Z) nor an age (12h, 30d, 2w)"
-    )
 
 
 def _directory(options: argparse.Namespace, name: str) -> str | None:
@@ -300,85 +247,8 @@ def _opts(options: argparse.Namespace) -> DeleteOpts:
         raise _UsageError(str(error)) from error
 
 
-# Output and questions
-
-
 def _as_json(options: argparse.Namespace) -> bool:
     return getattr(options, "json", False)
-
-
-def _print(lines: Iterable[str], *, to_stderr: bool = False) -> None:
-    stream = sys.stderr if to_stderr else sys.stdout
-    if stream is None:
-        raise _RefusedError(_NOWHERE)
-    lines = iter(lines)
-    for line in islice(lines, _FIRST_SCREEN):
-        stream.write(line + "\n")
-        stream.flush()
-    stream.writelines(line + "\n" for line in lines)
-    stream.flush()
-
-
-def _print_document(fields: dict[str, object]) -> None:
-    from lifecycle._json import document
-
-    if sys.stdout is None:
-        raise _RefusedError(_NOWHERE)
-    sys.stdout.writelines(document(fields))
-    sys.stdout.flush()
-
-
-def _confirmed(question: str) -> bool:
-    """Whether the answer is y or yes; anything else, no answer and Ctrl-C are no."""
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    try:
-        answer = sys.stdin.readline() if sys.stdin is not None else ""
-    except (KeyboardInterrupt, UnicodeDecodeError, OSError):
-        answer = ""
-    if not answer.endswith("\n") or not sys.stdin.isatty():
-        # Only a terminal shows the line break of the answer.
-        sys.stderr.write("\n")
-    return answer.strip().lower() in ("y", "yes")
-
-
-@contextmanager
-def _progress(label: str) -> Iterator[None]:
-    """Says on a terminal, after a second, that work goes on and for how long.
-
-    By a timer and not by a thread, beside which the work could not be shared. Says nothing
-    on Windows, which has no such timer, or outside of the main thread, which alone may set it.
-    """
-    if not sys.stderr.isatty() or not hasattr(os, "fork"):
-        yield
-        return
-    import signal
-
-    from lifecycle._show import inert
-
-    label = inert(label)
-    terminal = sys.stderr.fileno()
-    seconds = 0
-
-    def tell(*_: object) -> None:
-        nonlocal seconds
-        seconds += 1
-        # Not through the stream: the signal may come in the middle of a write to it.
-        os.write(terminal, f"\r{label} ... {seconds} s ".encode(errors="replace"))
-
-    try:
-        before = signal.signal(signal.SIGALRM, tell)
-    except ValueError:
-        yield
-        return
-    signal.setitimer(signal.ITIMER_REAL, 1, 1)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        if seconds:
-            os.write(terminal, b"\r" + b" " * (len(label) + 20) + b"\r")
 
 
 # Commands
@@ -436,10 +306,10 @@ def _by_plan(
     """Plans, shows, asks, acts, and reports."""
     opts = _opts(options)
     if sys.stdout is None:
-        raise _RefusedError(_NOWHERE)
+        raise RefusedError(NOWHERE)
     if opts.has_filter and not opts.dry_run:
         _recover(_directory(options, "projects_root"), _directory(options, "cache_dir"))
-    with _progress("reading sessions"):
+    with progress("reading sessions"):
         plan = done = make_plan(opts)
     aborted = False
     if not plan.matched:
@@ -449,7 +319,7 @@ def _by_plan(
         aborted = not _shown_and_confirmed(options, opts, plan, manner.format(place=place))
         status = FAILED if aborted else DONE
         if not aborted and not opts.dry_run:
-            with _progress(f"{options.command} goes on"):
+            with progress(f"{options.command} goes on"):
                 done = execute(plan)
             status = _tell_result(options, plan, done, result(done))
     if _as_json(options):
@@ -459,7 +329,7 @@ def _by_plan(
         what = result(done)
         fields[what.word] = map(session, what.items)
         fields[what.place_name] = str(what.place)
-        _print_document({**fields, "aborted": aborted, "status": status})
+        print_document({**fields, "aborted": aborted, "status": status})
     return status
 
 
@@ -481,14 +351,14 @@ def _shown_and_confirmed(
     as_json = _as_json(options)
     must_ask = _must_ask(options)
     if _shows_plan(options):
-        _print([f"{options.command}: {filters_text(opts)}"], to_stderr=as_json)
-        _print(plan_lines(plan.matched, plan.skipped), to_stderr=as_json)
+        print_lines([f"{options.command}: {filters_text(opts)}"], to_stderr=as_json)
+        print_lines(plan_lines(plan.matched, plan.skipped), to_stderr=as_json)
     if opts.dry_run and not as_json:
-        _print(["dry run: nothing was changed"])
+        print_lines(["dry run: nothing was changed"])
     if not must_ask:
         return True
     what = f"{count(len(plan.matched), 'session')} ({size(plan.total_bytes)})"
-    if _confirmed(inert(f"{options.command.capitalize()} {what} {manner}?")):
+    if confirmed(inert(f"{options.command.capitalize()} {what} {manner}?")):
         return True
     print("aborted: nothing was changed", file=sys.stderr)
     return False
@@ -506,8 +376,8 @@ def _nothing_matched(options: argparse.Namespace, opts: DeleteOpts, plan: Plan) 
             _add_hint(options, opts.session_id, error)
             raise
     if not _as_json(options):
-        _print(skip_lines("left alone", plan.skipped))
-        _print([f"nothing to {options.command}{_missing(str(plan.projects_root))}"])
+        print_lines(skip_lines("left alone", plan.skipped))
+        print_lines([f"nothing to {options.command}{_missing(str(plan.projects_root))}"])
     if not left:
         return DONE
     print(f"session-lifecycle: {inert(opts.session_id)}: {inert(left[0].reason)}", file=sys.stderr)
@@ -527,11 +397,11 @@ def _tell_result(options: argparse.Namespace, plan: Plan, done: Plan, what: _Don
     known = set(plan.skipped)
     new = [skip for skip in done.skipped if skip not in known]
     trouble = [*skip_lines("skipped", new), *skip_lines("failed", done.failed)]
-    _print(trouble, to_stderr=True)
+    print_lines(trouble, to_stderr=True)
     if not _as_json(options):
         total = size(sum(item.total_bytes for item in what.items))
         number = count(len(what.items), "session")
-        _print([f"{what.word} {number}, {total}; see {inert(str(what.place))}"])
+        print_lines([f"{what.word} {number}, {total}; see {inert(str(what.place))}"])
     if len(what.items) == len(plan.matched) and not done.failed:
         return DONE
     return PARTLY if what.items else FAILED
@@ -570,17 +440,17 @@ def _each(
         except (OSError, ValueError, LookupError, RuntimeError) as error:
             failed += 1
             _add_hint(options, name, error)
-            message = inert(_message(error))
+            message = inert(message_of(error))
             print(f"session-lifecycle: {inert(name)}: {message}", file=sys.stderr)
             problem = {"type": type(error).__name__, "message": message}
             results.append({"session": name, "error": problem})
             continue
         results.append({"session": name, **fields})
         if not _as_json(options):
-            _print([inert(text)])
+            print_lines([inert(text)])
     status = DONE if not failed else FAILED if failed == len(names) else PARTLY
     if _as_json(options):
-        _print_document({"command": options.command, "results": results, "status": status})
+        print_document({"command": options.command, "results": results, "status": status})
     return status
 
 
@@ -605,7 +475,7 @@ def _archive_each(options: argparse.Namespace) -> int:
     from lifecycle.archive import archive_session
 
     def action(name: str) -> tuple[str, dict[str, object]]:
-        with _progress(f"archiving {name[:36]}"):
+        with progress(f"archiving {name[:36]}"):
             path = archive_session(
                 name,
                 _directory(options, "archive_dir"),
@@ -625,7 +495,7 @@ def _restore(options: argparse.Namespace) -> int:
     from lifecycle.archive import restore_session
 
     def action(name: str) -> tuple[str, dict[str, object]]:
-        with _progress(f"restoring {name[:36]}"):
+        with progress(f"restoring {name[:36]}"):
             done = restore_session(
                 name,
                 _directory(options, "archive_dir"),
@@ -655,12 +525,12 @@ def _list(options: argparse.Namespace) -> int:
         return _list_archived(options, opts)
     from dataclasses import replace
 
-    from lifecycle._layout import root_directory
+    from lifecycle._places import root_directory
     from lifecycle._select import Selection
     from lifecycle.ids import SessionNotFoundError
 
     root = root_directory(_directory(options, "projects_root"))
-    with _progress("looking for sessions"):
+    with progress("looking for sessions"):
         selection = Selection(root, replace(opts, include_live=True), with_titles=True)
     if opts.session_id and not selection.candidates and not selection.skipped:
         raise SessionNotFoundError(opts.session_id)
@@ -668,13 +538,13 @@ def _list(options: argparse.Namespace) -> int:
     if _as_json(options):
         from lifecycle._json import list_fields
 
-        _print_document(list_fields(opts, selection))
+        print_document(list_fields(opts, selection))
     else:
         from lifecycle._show import list_lines
 
-        _print(list_lines(selection))
+        print_lines(list_lines(selection))
         if missing := _missing(root):
-            _print([f"no sessions{missing}"])
+            print_lines([f"no sessions{missing}"])
     return DONE
 
 
@@ -687,11 +557,11 @@ def _list_archived(options: argparse.Namespace, opts: DeleteOpts | None) -> int:
     if _as_json(options):
         from lifecycle._json import archived_fields
 
-        _print_document(archived_fields(options.command, found))
+        print_document(archived_fields(options.command, found))
     else:
         from lifecycle._show import archived_lines
 
-        _print(archived_lines(found))
+        print_lines(archived_lines(found))
     return DONE
 
 
@@ -730,11 +600,11 @@ def _tombstones(options: argparse.Namespace) -> int:
     ids = sorted(load_tombstones(cache))
     if _as_json(options):
         path = str(tombstone_path(cache))
-        _print_document(
+        print_document(
             {"command": "tombstones", "tombstone_path": path, "ids": ids, "status": DONE}
         )
     else:
-        _print(map(inert, ids))
+        print_lines(map(inert, ids))
     return DONE
 
 

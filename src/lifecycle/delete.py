@@ -20,10 +20,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lifecycle._disk import exclusive, rename_new, sync_directory
-from lifecycle._layout import Companions, config_of, root_directory
+from lifecycle._layout import Companions
 from lifecycle._live import live_sessions
-from lifecycle._plan import DeleteOpts, NoFilterError, Plan, PlanItem, Skipped, by_path
-from lifecycle._select import CHANGED, change_in, select, why
+from lifecycle._places import config_of, root_directory
+from lifecycle._plan import DeleteOpts, NoFilterError, Plan, PlanItem, Skipped, by_path, why
+from lifecycle._select import CHANGED, change_in, select
 from lifecycle._staging import (
     Recovery,
     Staged,

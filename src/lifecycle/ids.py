@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from lifecycle._layout import SUFFIX, projects, read_project, root_directory
+from lifecycle._layout import SUFFIX, projects, read_project
+from lifecycle._places import root_directory
 
 __all__ = [
     "AmbiguousSessionError",

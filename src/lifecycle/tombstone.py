@@ -19,7 +19,7 @@ from lifecycle._disk import (
     remove_empty_directories,
     replace_atomically,
 )
-from lifecycle._layout import cache_directory
+from lifecycle._places import cache_directory
 from lifecycle._transcript import open_regular
 
 __all__ = [

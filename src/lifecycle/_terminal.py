@@ -1,0 +1,111 @@
+"""What reaches the streams: lines, one JSON document, a question, progress, errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+
+__all__ = [
+    "NOWHERE",
+    "RefusedError",
+    "confirmed",
+    "message_of",
+    "print_document",
+    "print_lines",
+    "progress",
+]
+
+NOWHERE = "there is nowhere to show it: standard output is closed"
+_FIRST_SCREEN = 100
+
+
+class RefusedError(Exception):
+    """The call is understood, and not carried out."""
+
+
+def message_of(error: BaseException) -> str:
+    """An error in one line: what and why, and what was noted on it."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = [str(name) for name in (error.filename, error.filename2) if name is not None]
+        text = ": ".join([*where, error.strerror.lower()])
+    return "; ".join([text or type(error).__name__, *getattr(error, "__notes__", ())])
+
+
+def print_lines(lines: Iterable[str], *, to_stderr: bool = False) -> None:
+    """Prints the lines, the first screen of them one by one, so that a pager shows it at once."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    if stream is None:
+        raise RefusedError(NOWHERE)
+    lines = iter(lines)
+    for line in islice(lines, _FIRST_SCREEN):
+        stream.write(line + "\n")
+        stream.flush()
+    stream.writelines(line + "\n" for line in lines)
+    stream.flush()
+
+
+def print_document(fields: dict[str, object]) -> None:
+    """Prints one JSON document."""
+    from lifecycle._json import document
+
+    if sys.stdout is None:
+        raise RefusedError(NOWHERE)
+    sys.stdout.writelines(document(fields))
+    sys.stdout.flush()
+
+
+def confirmed(question: str) -> bool:
+    """Whether the answer is y or yes; anything else, no answer and Ctrl-C are no."""
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    try:
+        answer = sys.stdin.readline() if sys.stdin is not None else ""
+    except (KeyboardInterrupt, UnicodeDecodeError, OSError):
+        answer = ""
+    if not answer.endswith("\n") or not sys.stdin.isatty():
+        # Only a terminal shows the line break of the answer.
+        sys.stderr.write("\n")
+    return answer.strip().lower() in ("y", "yes")
+
+
+@contextmanager
+def progress(label: str) -> Iterator[None]:
+    """Says on a terminal, after a second, that work goes on and for how long.
+
+    By a timer and not by a thread, beside which the work could not be shared. Says nothing
+    on Windows, which has no such timer, or outside of the main thread, which alone may set it.
+    """
+    if not sys.stderr.isatty() or not hasattr(os, "fork"):
+        yield
+        return
+    import signal
+
+    from lifecycle._show import inert
+
+    label = inert(label)
+    terminal = sys.stderr.fileno()
+    seconds = 0
+
+    def tell(*_: object) -> None:
+        nonlocal seconds
+        seconds += 1
+        # Not through the stream: the signal may come in the middle of a write to it.
+        os.write(terminal, f"\r{label} ... {seconds} s ".encode(errors="replace"))
+
+    try:
+        before = signal.signal(signal.SIGALRM, tell)
+    except ValueError:
+        yield
+        return
+    signal.setitimer(signal.ITIMER_REAL, 1, 1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if seconds:
+            os.write(terminal, b"\r" + b" " * (len(label) + 20) + b"\r")
