@@ -676,7 +676,7 @@ def test_one_that_cannot_be_reaped_is_named_and_the_next_run_finishes_it(
         deny_removal(patch, units[0][3])
         done = delete_sessions(place.root, place.cache, ALL)
     assert deleted(done) == [B]
-    reason = "tombstoned, but not all of it is removed: permission denied"
+    reason = f"tombstoned, but not all of it is removed: {units[0][3]}: permission denied"
     assert [(skip.session_id, skip.reason) for skip in done.failed] == [(A, reason)]
     assert load_tombstones(place.cache) == {A, B}
     recover_sessions(place.root, place.cache)

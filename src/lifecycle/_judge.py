@@ -42,7 +42,7 @@ class Judge:
         except OSError as error:
             if not os.path.lexists(path):
                 return None
-            return why(error), True, 0, 0, 0, 0, 0, None
+            return why(error, path), True, 0, 0, 0, 0, 0, None
 
     def _verdict(self, path: str, project: str, directory: str | None) -> Verdict | None:
         opts = self._opts

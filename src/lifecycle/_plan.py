@@ -196,9 +196,19 @@ class Plan:
         return sum(item.total_bytes for item in self.matched)
 
 
-def why(error: OSError) -> str:
-    """What went wrong as a reason, without the path."""
-    return (error.strerror or str(error)).lower()
+def why(error: OSError, about: str | Path = "") -> str:
+    """What went wrong as a reason; begins with the path it was met at, unless it is about that.
+
+    Of two paths that a call was given, the target is named where it is in another directory.
+    """
+    about = str(about)
+    parts = [(error.strerror or str(error)).lower()]
+    second = error.filename2
+    if isinstance(second, str) and os.path.dirname(second) != os.path.dirname(about):
+        parts.insert(0, second)
+    elif isinstance(error.filename, str) and error.filename != about:
+        parts.insert(0, error.filename)
+    return ": ".join(parts)
 
 
 def by_path(*groups: Iterable[Skipped]) -> tuple[Skipped, ...]:

@@ -92,7 +92,8 @@ class Selection:
                     continue
                 listing = read_project(self.root, project)
             except OSError as error:
-                self._skip("", Path(self.root, project), why(error))
+                path = Path(self.root, project)
+                self._skip("", path, why(error, path))
                 continue
             self._take(project, listing)
 
@@ -176,7 +177,7 @@ class Selection:
             companions, beside, state = self._belonging(session_id, project, with_stores)
         except OSError as error:
             if os.path.lexists(self._path(candidate)):
-                self._leave(candidate, why(error), passes)
+                self._leave(candidate, why(error, self._path(candidate)), passes)
             return None
         return PlanItem(
             session_id,

@@ -103,7 +103,8 @@ def _find(root: str) -> tuple[list[Staged], list[str], list[Skipped]]:
         try:
             listing = read_project(root, project)
         except OSError as error:
-            unread.append(Skipped("", Path(root, project), f"not settled: {why(error)}"))
+            path = Path(root, project)
+            unread.append(Skipped("", path, f"not settled: {why(error, path)}"))
             continue
         staged += [Staged(root, project, session_id) for session_id in listing.staged]
         leftovers += [os.path.join(root, project, name) for name in listing.temporary]
@@ -116,7 +117,7 @@ def _remove_all(leftovers: list[str]) -> Iterator[Skipped]:
         try:
             remove(path)
         except OSError as error:
-            yield Skipped("", Path(path), f"left by an interrupted move: {why(error)}")
+            yield Skipped("", Path(path), f"left by an interrupted move: {why(error, path)}")
 
 
 def _settle(root: str, staged: list[Staged], tombstones: set[str], outcome: Recovery) -> None:
@@ -134,7 +135,7 @@ def _settle(root: str, staged: list[Staged], tombstones: set[str], outcome: Reco
                 give_back(item)
                 outcome.given_back.append(Path(item.original))
         except OSError as error:
-            reason = f"still staged: {why(error)}"
+            reason = f"still staged: {why(error, item.path)}"
             outcome.failed.append(Skipped(item.session_id, Path(item.path), reason))
 
 

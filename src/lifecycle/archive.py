@@ -156,7 +156,7 @@ def execute_archive(plan: ArchivePlan) -> ArchivePlan:
                 reason = f"live: {error.reason}"
             except (OSError, AmbiguousSessionError) as error:
                 text = str(error) if isinstance(error, ArchiveConflictError) else ""
-                text = text or (why(error) if isinstance(error, OSError) else str(error))
+                text = text or (why(error, item.path) if isinstance(error, OSError) else str(error))
                 failed.append(Skipped(item.session_id, item.path, text))
                 continue
             if reason:

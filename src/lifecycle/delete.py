@@ -186,7 +186,7 @@ class _Run:
             except FileNotFoundError:
                 self._skip(item, "gone since the plan was made")
             except OSError as error:
-                self._failed.append(Skipped(item.session_id, item.path, why(error)))
+                self._failed.append(Skipped(item.session_id, item.path, why(error, item.path)))
 
     def _stage_one(self, item: PlanItem) -> None:
         staged = Staged(self._root, item.project, item.session_id)
@@ -207,7 +207,9 @@ class _Run:
         try:
             give_back(staged)
         except OSError as error:
-            self._stay(Path(staged.path), item, f"{reason}; still staged: {why(error)}")
+            self._stay(
+                Path(staged.path), item, f"{reason}; still staged: {why(error, staged.path)}"
+            )
         else:
             self._skip(item, reason)
 
@@ -236,7 +238,7 @@ class _Run:
                 give_back(staged)
             except OSError as problem:
                 self._is_clean = False
-                error.add_note(f"still staged as {staged.path}: {why(problem)}")
+                error.add_note(f"still staged as {staged.path}: {why(problem, staged.path)}")
         if self._is_clean:
             close_journal(self._root, self._directories())
 
@@ -252,7 +254,9 @@ class _Run:
                 reap(staged, map(str, item.companions), in_place)
             except OSError as error:
                 self._stay(
-                    item.path, item, f"tombstoned, but not all of it is removed: {why(error)}"
+                    item.path,
+                    item,
+                    f"tombstoned, but not all of it is removed: {why(error, staged.path)}",
                 )
                 continue
             deleted.append(item)
