@@ -81,7 +81,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     home = tmp_path / "home"
     config = home / ".claude"
     (config / "projects").mkdir(parents=True)
-    for name in [name for name in os.environ if name.startswith(("XDG_", "CLAUDE_"))]:
+    for name in [name for name in os.environ if name.startswith(("XDG_", "CLAUDE_", "PYTHON"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(config))

@@ -35,7 +35,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Any, NoReturn, TypeVar
+    from typing import Any, NoReturn, TextIO, TypeVar
 
     from lifecycle._plan import DeleteOpts, Plan, PlanItem
     from lifecycle.archive import ArchivePlan
@@ -75,14 +75,20 @@ def main(arguments: list[str] | None = None) -> int:
         # A locale that cannot write a title must not end the run in the middle.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     try:
-        status = _run(given)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        return status
+        return _run(given)
     except BrokenPipeError:
-        # Python flushes once more at exit, which would raise again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    finally:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            _give_up_unwritten(stream)
+
+
+def _give_up_unwritten(stream: TextIO) -> None:
+    """What the stream does not take is dropped: Python flushes at exit, and would fail again."""
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _run(given: list[str]) -> int:
@@ -90,7 +96,10 @@ def _run(given: list[str]) -> int:
     try:
         options = _parser(given).parse_args(project_joined(given))
         handler: Callable[[argparse.Namespace], int] = options.func
-        return handler(options)
+        status = handler(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
     except _UsageError as error:
         return _fail(as_json, error, USAGE)
     except KeyboardInterrupt:
