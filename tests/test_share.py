@@ -198,3 +198,28 @@ def test_an_interrupt_ends_both_processes(place: Place) -> None:
         result = finish(process)
     assert (result.status, result.out) == (1, "")
     assert result.err.strip() == "session-lifecycle: interrupted"
+
+
+def test_the_copy_does_not_outlive_a_parent_that_was_killed(place: Place) -> None:
+    code = (
+        "import os, signal\nfrom lifecycle import _share\n"
+        "_share.ENOUGH = 2\nos.sched_getaffinity = lambda _: {0, 1}\nparent = os.getpid()\n"
+        "def long(_):\n"
+        "    if os.getpid() == parent: os.kill(parent, signal.SIGKILL)\n"
+        "    return 'x' * 500_000\n"
+        "_share.share(long, range(9))"
+    )
+    process = Popen([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    # Ends only when nobody holds the streams any more.
+    assert finish(process).status == -signal.SIGKILL
+
+
+def test_an_interrupt_does_not_reach_the_copy(capfd: pytest.CaptureFixture[str]) -> None:
+    def struck(number: int) -> int:
+        if in_copy():
+            os.kill(os.getpid(), signal.SIGINT)
+        return number
+
+    assert share(struck, THINGS) == list(THINGS)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+    assert capfd.readouterr() == ("", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -42,9 +43,8 @@ def share(function: Callable[[T], R], things: Sequence[T]) -> list[R]:
             own = list(map(function, things[::2]))
             theirs: list[R] | None = _loaded(pipe.read())
     except BaseException:
-        from signal import SIGKILL
-
-        os.kill(child, SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
         raise
     finally:
         # Whoever ignores the signal of a child's end has nothing to wait for.
@@ -64,20 +64,28 @@ def _may_fork() -> bool:
 def _start(function: Callable[[T], R], things: Sequence[T]) -> tuple[int, int]:
     """Starts the copy; returns its process id, and the descriptor that it answers to."""
     reader, writer = os.pipe()
+    # Never lifted in the copy, which ends when nobody listens: an interrupt there would run
+    # on into what the caller does about one.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         child = os.fork()
         if not child:
-            _hand_over(function, things, writer)
+            _hand_over(function, things, reader, writer)
     except OSError:
         os.close(reader)
         raise
     finally:
         os.close(writer)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return child, reader
 
 
-def _hand_over(function: Callable[[T], R], things: Sequence[T], writer: int) -> NoReturn:
+def _hand_over(
+    function: Callable[[T], R], things: Sequence[T], reader: int, writer: int
+) -> NoReturn:
     try:
+        # As long as it is open here, a write waits for a reader that may be gone.
+        os.close(reader)
         with open(writer, "wb") as pipe:
             pipe.write(marshal.dumps(list(map(function, things))))
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 
 __all__ = [
@@ -90,11 +90,16 @@ def progress(label: str) -> Iterator[None]:
     terminal = sys.stderr.fileno()
     seconds = 0
 
+    def say(text: str) -> None:
+        # Not through the stream: the signal may come in the middle of a write to it. And what
+        # it raised would come up as a failure of whatever call it interrupts.
+        with suppress(OSError):
+            os.write(terminal, text.encode(errors="replace"))
+
     def tell(*_: object) -> None:
         nonlocal seconds
         seconds += 1
-        # Not through the stream: the signal may come in the middle of a write to it.
-        os.write(terminal, f"\r{label} ... {seconds} s ".encode(errors="replace"))
+        say(f"\r{label} ... {seconds} s ")
 
     try:
         before = signal.signal(signal.SIGALRM, tell)
@@ -108,4 +113,4 @@ def progress(label: str) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         if seconds:
-            os.write(terminal, b"\r" + b" " * (len(label) + 20) + b"\r")
+            say("\r" + " " * (len(label) + 20) + "\r")
