@@ -228,3 +228,10 @@ def test_a_file_belongs_to_a_session_only_if_every_record_names_it(
 ) -> None:
     path.write_text(content, encoding="utf-8")
     assert sole_session_id(str(path)) == owner
+
+
+def test_between_two_lines_longer_than_the_ends_the_rest_is_still_read(path: Path) -> None:
+    long = user("x" * 2 * ENDS, SID, AT)
+    del long["cwd"]
+    write_lines(path, [long, user("Go on", SID, AT, cwd="/a/b"), long])
+    assert first_cwd(str(path)) == "/a/b"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from deadline import deadline
+from lifecycle._records import ENDS
 from lifecycle._titles import title_of
 from sample import Record, assistant, bookkeeping, record, user, write_lines
 
@@ -189,3 +190,9 @@ def test_the_last_title_wins_at_any_distance_from_the_end(path: Path, distance: 
 def test_a_long_title_is_cut_to_200_characters(path: Path) -> None:
     write_lines(path, [user("é" * 300, SID, AT)])
     assert title_of(str(path)) == "é" * 200
+
+
+def test_between_two_lines_longer_than_the_ends_the_title_is_still_found(path: Path) -> None:
+    long = record("attachment", SID, AT, cwd="", attachment="x" * 2 * ENDS)
+    write_lines(path, [long, source("custom-title", "found"), long])
+    assert title_of(str(path)) == "found"

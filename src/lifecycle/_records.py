@@ -126,7 +126,7 @@ def first_cwd(path: str) -> str | None:
     """The first working directory that the transcript records. Raises OSError."""
     head, tail = head_and_tail(path, ENDS)
     found = _first_cwd(head)
-    if found or tail is head:
+    if found or tail is None:
         return found
     return next(filter(None, map(_first_cwd, blocks(path, LONGEST))), None)
 

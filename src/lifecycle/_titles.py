@@ -19,13 +19,13 @@ def title_of(path: str, directory: str | None = None, content: bytes | None = No
     The first that exists of: the last custom title, the one in the session's own `directory`,
     the last generated title, the last prompt, a summary, the first typed prompt. Looked for
     in the first and last 64 KiB, and only where these have none in all the rest.
-    Nothing is read where the caller has the whole `content`. An unreadable transcript has no
-    title.
+    The transcript is not read where the caller has its whole `content`; one that cannot be
+    read has no title.
     """
     try:
-        head, tail = (content, content) if content is not None else head_and_tail(path, ENDS)
-        found = _title((tail, head) if tail is not head else (tail,), directory)
-        if not found and tail is not head:
+        head, tail = (content, None) if content is not None else head_and_tail(path, ENDS)
+        found = _title((head,) if tail is None else (tail, head), directory)
+        if not found and tail is not None:
             found = _streamed_title(blocks(path, LONGEST))
     except OSError:
         return None

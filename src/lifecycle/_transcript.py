@@ -1,6 +1,7 @@
-"""Reads transcripts as bytes: lines that are not blank, and when the last one was written.
+"""Reads transcripts as bytes: how many lines are not blank, and their beginning and end.
 
-Bytes are never decoded here, no line is too long, and memory does not grow with the file.
+Bytes are never decoded here, no line is too long to be counted, and memory does not grow with
+the file, but for a line that `lines` is asked for in full.
 """
 
 from __future__ import annotations
@@ -148,17 +149,17 @@ def blocks(path: str, longest: int) -> Iterator[bytes]:
         yield rest
 
 
-def head_and_tail(path: str, size: int) -> tuple[bytes, bytes]:
+def head_and_tail(path: str, size: int) -> tuple[bytes, bytes | None]:
     """The whole lines in the first and in the last `size` bytes.
 
-    One and the same object where that is the whole file. Raises OSError as `measure` does.
+    None for the last where the first are the whole file. Raises OSError as `measure` does.
     """
     descriptor = open_regular(path)
     try:
         length = os.fstat(descriptor).st_size
         head = os.read(descriptor, size)
         if length <= len(head):
-            return head, head
+            return head, None
         # From one byte earlier, which tells whether a line begins where the end begins.
         os.lseek(descriptor, max(length - size - 1, 0), os.SEEK_SET)
         tail = os.read(descriptor, size + 1)
