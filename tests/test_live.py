@@ -279,3 +279,16 @@ def test_the_error_says_which_session_and_why() -> None:
     assert isinstance(error, RuntimeError)
     assert (error.session_id, error.reason) == (SID, "held by process 7")
     assert str(error) == f"session {SID} is live: held by process 7"
+
+
+@pytest.mark.parametrize("missing", [None, "", 7], ids=repr)
+def test_a_running_process_that_names_no_session_may_hold_any(
+    place: Place, alive: dict[str, object], missing: object
+) -> None:
+    write_lines(place.config / "sessions" / "1.json", [alive | {"sessionId": missing}])
+    assert "not named" in live_sessions(str(place.config)).reason("any-session")
+
+
+def test_a_roster_with_a_worker_that_is_none_may_be_about_any_session(place: Place) -> None:
+    write_lines(place.config / "daemon" / "roster.json", [{"workers": {"a": "b"}}])
+    assert live_sessions(str(place.config)).reason("any-session")

@@ -66,8 +66,10 @@ def live_sessions(config: str | None) -> Live:
         for entry in entries:
             reason = _reason(entry)
             session_id = entry.get("sessionId")
-            if reason and isinstance(session_id, str):
+            if reason and isinstance(session_id, str) and session_id:
                 sessions[session_id] = f"{reason} ({name})"
+            elif reason:
+                unknown = unknown or f"{reason} ({name}), with a session that is not named"
     return Live(sessions, unknown)
 
 
@@ -107,7 +109,8 @@ def _entries(name: str, content: bytes) -> list[dict[str, Any]] | None:
     workers = record.get("workers")
     if not isinstance(workers, dict):
         return None if workers else []
-    return [worker for worker in workers.values() if isinstance(worker, dict)]
+    found = list(workers.values())
+    return found if all(isinstance(worker, dict) for worker in found) else None
 
 
 def _reason(entry: dict[str, Any]) -> str:
