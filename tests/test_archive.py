@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -25,13 +26,14 @@ from lifecycle import (
     SessionNotFoundError,
     TombstoneFileError,
     _move,
+    archive,
     archive_session,
     load_tombstones,
     plan_delete,
     restore_session,
     tombstone_ids,
 )
-from lifecycle.archive import archived_sessions, execute_archive, fits, plan_archive
+from lifecycle.archive import archived_sessions, execute_archive, fitting, plan_archive
 from sample import (
     APP,
     add_bystanders,
@@ -1038,4 +1040,110 @@ def test_an_archived_session_passes_the_filters_that_it_passed_in_its_place(
     matched = plan_delete(None, None, opts).matched
     archive_session(A)
     (archived,) = archived_sessions()
-    assert fits(archived, opts) == bool(matched)
+    assert bool(fitting([archived], opts)) == bool(matched)
+
+
+# What fails late
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, name: str, error: OSError) -> None:
+    """The next call of something that `archive` uses fails, and later ones do not."""
+    original = getattr(archive, name)
+
+    def function(*arguments: Any) -> Any:
+        monkeypatch.setattr(archive, name, original)
+        raise error
+
+    monkeypatch.setattr(archive, name, function)
+
+
+def test_a_foreign_transcript_is_restored_to_the_end_by_a_second_call(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_foreign(place)
+    tombstone_ids(place.cache, [A])
+    fail_once(monkeypatch, "remove_tombstones", PermissionError(errno.EACCES, "no"))
+    with pytest.raises(PermissionError):
+        restore_session(A, cache_dir=place.cache)
+    result = restore_session(A, cache_dir=place.cache)
+    assert (result.path.exists(), result.tombstone_removed, result.left) == (True, True, None)
+    assert list(place.archive.iterdir()) == []
+
+
+def test_what_cannot_be_dated_now_is_restored_to_the_end_and_named(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_session(place.root, IN_APP, A, at=AT - 400 * DAY)
+    archive_session(A)
+    tombstone_ids(place.cache, [A])
+    refusal = PermissionError(errno.EPERM, "not yours", str(path))
+    monkeypatch.setattr("lifecycle._retention.set_modified", raiser(refusal))
+    with pytest.raises(PermissionError) as caught:
+        restore_session(A, cache_dir=place.cache)
+    assert "may delete it" in caught.value.__notes__[0]
+    assert path.exists()
+    assert load_tombstones(place.cache) == frozenset()
+    assert list(place.archive.iterdir()) == []
+
+
+def raiser(error: OSError) -> Callable[..., None]:
+    def function(*_: object) -> None:
+        raise error
+
+    return function
+
+
+def test_a_companion_that_vanishes_in_the_middle_is_a_failure_and_not_a_session_that_is_gone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_unit(place, A)
+    planned = plan_archive(place.root, None, ALL)
+    original = _move.Move.finish
+
+    def finish(move: _move.Move) -> None:
+        if move.source.endswith(".txt"):
+            os.unlink(move.source)
+        original(move)
+
+    monkeypatch.setattr(_move.Move, "finish", finish)
+    done = execute_archive(planned)
+    assert (done.archived, done.skipped) == ((), ())
+    (failure,) = done.failed
+    assert "no such file" in failure.reason
+
+
+def test_a_link_to_a_directory_in_the_archive_is_left_and_named(place: Place) -> None:
+    write_unit(place, A)
+    archive_session(A)
+    link = place.archive / A / "elsewhere"
+    link.symlink_to("/tmp")
+    assert restore_session(A).left == place.archive / A
+    assert link.is_symlink()
+
+
+def test_the_working_directory_may_be_written_with_a_slash(place: Place) -> None:
+    add_foreign(place, None)
+    assert restore_session(A, project=f"{APP}/").path.parent.name == IN_APP
+
+
+def test_a_file_that_is_no_transcript_is_not_archived_by_its_path(
+    place: Place, tmp_path: Path
+) -> None:
+    data = tmp_path / "data" / "app" / "rows.jsonl"
+    data.parent.mkdir(parents=True)
+    data.write_text('{"row": 1}\n{"row": 2}\n')
+    before = snapshot(tmp_path)
+    with pytest.raises(ValueError, match="no records"):
+        archive_session(data)
+    assert snapshot(tmp_path) == before
+
+
+def test_without_a_config_directory_no_settings_are_read(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "settings.json").write_text('{"cleanupPeriodDays": 1000}')
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "sessions"
+    write_session(root, IN_APP, A, at=AT - 400 * DAY)
+    archive_session(A, projects_root=root)
+    assert restore_session(A, projects_root=root).times_reset

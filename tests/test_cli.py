@@ -479,6 +479,59 @@ def test_a_terminal_is_told_that_slow_work_goes_on_and_then_the_line_is_cleared(
     assert seen.rstrip("\r").endswith(" " * 20)
 
 
+def test_a_terminal_that_goes_away_does_not_disturb_the_work(
+    place: Place, two: tuple[Path, Path]
+) -> None:
+    code = (
+        "import signal, sys, time\nfrom lifecycle import _staging, cli, delete\n"
+        "real = delete.rename_new\n"
+        "def slow(*a): time.sleep(1.3); return real(*a)\n"
+        "delete.rename_new = slow\n"
+        "sys.exit(cli.main(['delete', '--project', 'app', '-y']))"
+    )
+    ours, theirs = pty.openpty()
+    line = [sys.executable, "-W", "error", "-c", code]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        os.close(ours)
+        out, _ = process.communicate(timeout=60)
+    assert (process.returncode, b"deleted 2 sessions" in out) == (0, True)
+    assert load_tombstones() == {ONE, TWO}
+
+
+def test_what_is_in_the_way_of_a_hint_does_not_stop_the_other_sessions(
+    place: Place, two: tuple[Path, Path], run: Run
+) -> None:
+    place.cache.mkdir(parents=True)
+    place.tombstones.write_bytes(b"\0\xff")
+    result = run("archive", ONE, "no-such-session", TWO, "--json")
+    found = json.loads(result.out)
+    assert (result.status, found["status"]) == (3, 3)
+    assert ["error" in one for one in found["results"]] == [False, True, False]
+    assert found["results"][1]["error"]["type"] == "SessionNotFoundError"
+    assert "cannot be told" in result.err
+
+
+def test_an_archived_session_that_is_not_there_is_not_found(
+    place: Place, two: tuple[Path, Path], run: Run
+) -> None:
+    run("archive", ONE)
+    assert run("list", "--archived", ONE).status == 0
+    assert run("list", "--archived", TWO).status == 1
+
+
+def test_a_title_given_beside_the_transcript_is_shown_in_the_archive_too(
+    place: Place, two: tuple[Path, Path], run: Run
+) -> None:
+    own = two[0].with_suffix("")
+    own.mkdir()
+    (own / "custom-title.json").write_text('{"customTitle": "My own words"}')
+    assert "My own words" in run("list").out
+    run("archive", ONE)
+    assert "My own words" in run("list", "--archived").out
+    assert run_json(run, "restore")["archived"][0]["title"] == "My own words"
+
+
 def test_every_session_in_json_is_what_json_would_make_of_it(place: Place, run: Run) -> None:
     odd = os.fsdecode(b'-home-"me"-\xff')
     names = [

@@ -330,8 +330,8 @@ def test_a_changed_history_is_kept_even_where_its_name_is_taken_meanwhile(
     contents = [entry[3] for entry in snapshot(place.root).values()]
     assert history + b"{}\n" in contents
     assert b"new\n" in contents
-    assert deleted(done) == []
-    assert [skip.session_id for skip in done.failed] == [A]
+    assert (deleted(done), done.failed) == ([], ())
+    assert str(superseded(path)) in reasons(done)[A]
     assert A not in load_tombstones(place.cache)
 
 
@@ -368,8 +368,8 @@ def test_a_session_opened_and_written_to_while_it_is_staged_does_not_stop_the_ot
     write_unit(place, B)
     live_later(monkeypatch, lambda: append(place, path))
     done = delete_sessions(place.root, place.cache, ALL)
-    assert deleted(done) == [B]
-    assert [skip.session_id for skip in done.failed] == [A]
+    assert (deleted(done), done.failed) == ([B], ())
+    assert str(superseded(path)) in reasons(done)[A]
     assert history in [entry[3] for entry in snapshot(place.root).values()]
     assert load_tombstones(place.cache) == {B}
 
@@ -539,29 +539,39 @@ def test_a_transcript_with_both_names_keeps_its_own(place: Place, tombstoned: bo
     assert snapshot(place.config) == before
 
 
-def test_of_two_different_files_both_are_kept_and_the_staged_one_is_named(place: Place) -> None:
-    path = write_unit(place, A)[0]
-    staged = stage(path, place)
-    append(place, path)
-    before = snapshot(place.config)
-    outcome = recover_sessions(place.root, place.cache)
-    assert [(skip.session_id, skip.path) for skip in outcome.failed] == [(A, staged)]
-    assert snapshot(place.config) == before
+def superseded(path: Path) -> Path:
+    """Where the old content of a transcript is kept beside the new."""
+    return max(path.parent.glob(f"{path.name}.superseded-*"), key=lambda found: found.suffix)
 
 
-def test_a_staged_file_that_cannot_be_settled_is_not_overwritten_by_the_next_delete(
+def test_where_the_name_was_taken_the_old_content_is_kept_as_the_session_s_own(
     place: Place,
 ) -> None:
     path = write_unit(place, A)[0]
-    staged = stage(path, place)
+    old = path.read_bytes()
+    stage(path, place)
     append(place, path)
-    journal = place.root / _staging.JOURNAL
+    new = path.read_bytes()
+    outcome = recover_sessions(place.root, place.cache)
+    assert (outcome.given_back, outcome.reaped, outcome.failed) == ([superseded(path)], [], [])
+    assert (superseded(path).read_bytes(), path.read_bytes()) == (old, new)
+    # From here on it is a companion like any other.
+    (item,) = plan_delete(place.root, place.cache, ALL).matched
+    assert superseded(path) in item.companions
+
+
+def test_what_was_kept_beside_since_the_plan_was_made_is_not_deleted_by_it(place: Place) -> None:
+    path = write_unit(place, A)[0]
+    old = path.read_bytes()
+    stage(path, place)
+    append(place, path)
     other = write_unit(place, B)
-    before = snapshot(place.config)
-    done = delete_sessions(place.root, place.cache, ALL)
+    planned = plan_delete(place.root, place.cache, ALL)
+    done = execute_delete(planned)
     assert deleted(done) == [B]
-    assert {skip.path for skip in done.failed} == {path, staged}
-    assert without(snapshot(place.config), [journal]) == without(before, [*other, journal])
+    assert not any(part.exists() for part in other)
+    assert superseded(path).read_bytes() == old
+    assert path.exists()
 
 
 def test_a_new_file_of_a_tombstoned_name_stays_with_all_companions(place: Place) -> None:

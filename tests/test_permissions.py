@@ -15,7 +15,7 @@ import injection  # noqa: F401
 import lifecycle._json
 import lifecycle.cli
 from conftest import Place, Result, Tree, snapshot, without
-from lifecycle import archive_session, load_tombstones
+from lifecycle import _staging, archive_session, load_tombstones, tombstone_ids
 from sample import APP, add_companions, project_name, write_session
 
 pytestmark = [
@@ -115,6 +115,12 @@ REFUSED = {
     "root not to be written": (".claude/projects", 0o500, DELETE, "projects"),
     "project not to be written": (APP_DIRECTORY, 0o500, ("delete", A, "-y"), A),
     "transcript not to be read": (f"{APP_DIRECTORY}/{A}.jsonl", 0, ("delete", A, "-y"), A),
+    "project that hides its entries": (APP_DIRECTORY, 0o400, ("delete", A, "-y"), A),
+    "archive from where nothing may leave": (".claude/debug", 0o500, ("archive", A), "debug"),
+    "restore from where nothing may leave": (
+        *(f".claude/archive/{C}/debug", 0o500, ("restore", C)),
+        "debug",
+    ),
     "session directory not to be read": (f"{APP_DIRECTORY}/{A}", 0, ("delete", A, "-y"), A),
     "store not to be read": (".claude/file-history", 0o300, ("delete", A, "-y"), "file-history"),
     "cache not to be written": (".cache/session-search", 0o500, DELETE, "session-search"),
@@ -198,24 +204,46 @@ def snapshot_of(tree: Tree, *roots: Path) -> Tree:
     }
 
 
-def test_a_project_that_cannot_be_listed_is_left_alone_with_what_it_may_own(
+def test_a_project_that_cannot_be_listed_but_asked_hides_no_copy(
     place: Place, units: dict[str, list[Path]], door: Door
 ) -> None:
-    before = snapshot(place.base)
+    before = snapshot(place.config)
     door.close(f".claude/projects/{IN_WEB}", 0o300)
     result = delete_rest(place)
     door.open()
     assert f"{IN_WEB}: permission denied" in result.out
-    # It may hold a copy of any id, so what is keyed by an id alone stays.
-    beside = [path for path in units[A] + units[B] if path.is_relative_to(place.root)]
-    ours = snapshot_of(before, place.config)
-    journal = place.root / ".lifecycle-journal"
-    assert without(snapshot(place.config), [journal]) == without(ours, beside)
+    assert snapshot(place.config) == without(before, units[A] + units[B])
     assert load_tombstones() == {A, B}
+
+
+def test_what_a_hidden_project_may_own_as_well_is_left_alone(
+    place: Place, units: dict[str, list[Path]], door: Door
+) -> None:
+    lone = write_session(place.root, IN_APP, "dddddddd-with-no-store", at=AT)
+    before = snapshot(place.config)
+    door.close(f".claude/projects/{IN_WEB}", 0)
+    result = delete_rest(place)
+    door.open()
+    assert result.out.count("may hold the same session") == 2
+    assert f"{IN_WEB}: permission denied" in result.out
+    assert snapshot(place.config) == without(before, [lone])
+    assert load_tombstones() == {lone.stem}
+
+
+def test_what_is_staged_stays_so_while_a_hidden_project_may_own_a_part(
+    place: Place, units: dict[str, list[Path]], door: Door
+) -> None:
+    # What a delete leaves that was killed when it had just written its tombstone.
+    _staging.open_journal(str(place.root), place.tombstones)
+    units[A][0].rename(units[A][0].with_suffix(".lcdel"))
+    tombstone_ids(place.cache, [A])
+    door.close(f".claude/projects/{IN_WEB}", 0)
+    result = run_as_other(place, "delete", B, "-y")
+    assert result.status == 1
+    assert list(place.root.rglob("*.lcdel"))
     door.open()
     delete_rest(place)
-    assert not journal.exists()
-    assert load_tombstones() == {A, B, C}
+    assert [str(path) for path in place.base.rglob("*") if A in path.name] == []
 
 
 def test_a_session_directory_that_cannot_be_emptied_is_finished_once_it_can(
@@ -231,6 +259,34 @@ def test_a_session_directory_that_cannot_be_emptied_is_finished_once_it_can(
     assert "1 session removed" in result.err
     left = [str(path) for path in place.base.rglob("*") if A in path.name]
     assert left == []
+
+
+def test_one_session_that_is_tombstoned_and_not_all_gone_is_partly_done(
+    place: Place, units: dict[str, list[Path]], door: Door
+) -> None:
+    door.close(f"{APP_DIRECTORY}/{A}", 0o500)
+    assert run_as_other(place, "delete", A, "-y").status == 3
+
+
+def test_an_archive_with_a_directory_that_is_none_of_ours_can_be_used(
+    place: Place, units: dict[str, list[Path]], door: Door
+) -> None:
+    archive_session(C)
+    (place.archive / "lost+found").mkdir()
+    door.close(".claude/archive/lost+found", 0)
+    assert C[:8] in run_as_other(place, "list", "--archived").out
+    assert run_as_other(place, "archive", A).status == 0
+    assert run_as_other(place, "restore", C).status == 0
+
+
+def test_tombstones_that_may_not_be_written_stop_no_restore_of_an_id_that_has_none(
+    place: Place, units: dict[str, list[Path]], door: Door
+) -> None:
+    archive_session(C)
+    tombstone_ids(place.cache, [A])
+    door.close(".cache/session-search/.deleted", 0o400)
+    door.close(".cache/session-search", 0o500)
+    assert run_as_other(place, "restore", C).status == 0
 
 
 def test_a_list_shows_what_can_be_read_and_names_the_rest(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from lifecycle._judge import Judge
 from lifecycle._layout import NO_IDS, SUFFIX, is_directory, weigh
 from lifecycle._places import archive_directory
 from lifecycle._plan import DeleteOpts
+from lifecycle._titles import title_of
 from lifecycle._where import WorkingDirectory
 from lifecycle.ids import matches_session_id
 
@@ -17,7 +20,7 @@ __all__ = [
     "ArchivedSession",
     "archived_ids",
     "archived_sessions",
-    "fits",
+    "fitting",
     "origins_of",
     "transcript_in",
 ]
@@ -32,11 +35,18 @@ class ArchivedSession:
     bytes: int
     """Size of the transcript alone."""
     companion_bytes: int
-    """Size of what came with it."""
+    """Size of what came with it, as far as it can be read."""
     archived_ns: int
     """When it was archived, in ns since the epoch."""
     project: str
     """Where it came from; empty where the archive does not tell, or not clearly."""
+
+    @property
+    def title(self) -> str | None:
+        """What the session is called, cut to 200 characters; read anew at each call."""
+        home = self.path.with_suffix("")
+        own = home / "projects" / self.project / self.session_id
+        return title_of(str(self.path), str(own) if self.project else None)
 
     @property
     def total_bytes(self) -> int:
@@ -49,35 +59,44 @@ def archived_sessions(
 ) -> tuple[ArchivedSession, ...]:
     """What can be restored, the last archived first; empty where there is no archive."""
     archive = archive_directory(archive_dir)
-    names = [name for name in archived_ids(archive) if os.path.isfile(transcript_in(archive, name))]
-    found = [_archived(archive, name) for name in names]
+    found = []
+    for name in archived_ids(archive):
+        # Not there where an interrupted run left only companions, or one restores it just now.
+        with suppress(FileNotFoundError):
+            found.append(_archived(archive, name))
     return tuple(sorted(found, key=lambda one: (-one.archived_ns, one.session_id)))
 
 
-def fits(archived: ArchivedSession, opts: DeleteOpts) -> bool:
-    """Whether an archived session passes the filters; one that cannot be read does not."""
+def fitting(sessions: Iterable[ArchivedSession], opts: DeleteOpts) -> tuple[ArchivedSession, ...]:
+    """Those that pass the filters; one that cannot be read does not."""
     where = WorkingDirectory(opts.project) if os.path.isabs(opts.project) else None
-    if not (where.may_be(archived.project) if where else opts.project in archived.project):
-        return False
-    if opts.session_id and not matches_session_id(archived.session_id, opts.session_id):
-        return False
     judge = Judge(opts, where, with_titles=False)
-    verdict = judge.verdict(str(archived.path), archived.project, None)
-    return verdict is not None and not verdict[0]
+
+    def fits(one: ArchivedSession) -> bool:
+        if not (where.may_be(one.project) if where else opts.project in one.project):
+            return False
+        if opts.session_id and not matches_session_id(one.session_id, opts.session_id):
+            return False
+        verdict = judge.verdict(str(one.path), one.project, None)
+        return verdict is not None and not verdict[0]
+
+    return tuple(filter(fits, sessions))
 
 
 def _archived(archive: str, session_id: str) -> ArchivedSession:
     path = transcript_in(archive, session_id)
     status = os.lstat(path)
-    origins = origins_of(archive, session_id)
-    # Nothing is added to the origin directory later, and a copy of the archive that keeps
-    # times keeps this one, which it cannot do for the time of the file's last move.
-    when = status.st_ctime_ns
-    if origins:
-        when = os.lstat(os.path.join(archive, session_id, "projects", origins[0])).st_mtime_ns
-    project = origins[0] if len(origins) == 1 else ""
     home = os.path.join(archive, session_id)
-    beside = weigh([home])[0] if is_directory(home) else 0
+    when, project, beside = status.st_ctime_ns, "", 0
+    # What hides its origin is shown without one; a restore says why it cannot be read.
+    with suppress(PermissionError):
+        origins = origins_of(archive, session_id)
+        project = origins[0] if len(origins) == 1 else ""
+        # Nothing is added to the origin directory later, and a copy of the archive that keeps
+        # times keeps this one, which it cannot do for the time of the file's last move.
+        if origins:
+            when = os.lstat(os.path.join(home, "projects", origins[0])).st_mtime_ns
+        beside = weigh([home])[0] if is_directory(home) else 0
     return ArchivedSession(session_id, Path(path), status.st_size, beside, when, project)
 
 
@@ -93,11 +112,19 @@ def archived_ids(archive: str) -> list[str]:
             for entry in scan:
                 if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
                     found.add(entry.name.removesuffix(SUFFIX))
-                elif origins_of(archive, entry.name):
+                elif _has_origin(archive, entry.name):
                     found.add(entry.name)
     except FileNotFoundError:
         return []
     return sorted(found.difference(NO_IDS))
+
+
+def _has_origin(archive: str, name: str) -> bool:
+    try:
+        return bool(origins_of(archive, name))
+    except OSError:
+        # What cannot be entered is no session as far as can be told: `lost+found`, say.
+        return False
 
 
 def origins_of(archive: str, session_id: str) -> list[str]:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 __all__ = [
+    "TEMPORARY",
     "append_or_undo",
     "copy_new",
     "create_directories",
@@ -31,13 +32,15 @@ __all__ = [
     "remove_empty_tree",
     "rename_new",
     "replace_atomically",
+    "require_removable",
     "set_aside",
     "set_modified",
     "sync_directory",
 ]
 
 PIECE = 1 << 20
-TEMPORARY_ENDING = ".lifecycle-tmp"
+# What a name is called, or how it ends, while something is being put there.
+TEMPORARY = ".lifecycle-tmp"
 _CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | _CLOSE_ON_EXEC
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | _CLOSE_ON_EXEC
@@ -53,6 +56,8 @@ def exclusive(directory: str) -> Iterator[None]:
 
     It ends with the process, however that ends. It holds between processes and between
     threads; a thread that has it gets it again, since two roles may share one directory.
+    Whoever takes several does so in one order, or two runs wait for each other for ever:
+    the projects root, the archive, the cache directory.
     """
     if sys.platform == "win32":
         descriptor = os.open(os.path.join(directory, ".lifecycle-lock"), os.O_RDWR | os.O_CREAT)
@@ -156,10 +161,14 @@ def remove_empty_tree(path: str, outgoing: str) -> None:
     tree = [] if os.path.islink(path) else list(os.walk(path, topdown=False))
     if not tree:
         return
-    if not any(files for _, _, files in tree):
+    if not any(files or _links(top, names) for top, names, files in tree):
         set_aside(path, outgoing)
         tree = list(os.walk(outgoing, topdown=False))
     remove_empty_directories([directory for directory, _, _ in tree])
+
+
+def _links(top: str, names: list[str]) -> bool:
+    return any(os.path.islink(os.path.join(top, name)) for name in names)
 
 
 def append_or_undo(path: str, data: bytes) -> None:
@@ -200,7 +209,7 @@ def replace_atomically(path: str, data: bytes) -> None:
     A reader sees the old content or the new, never a mixture. Where it fails, the old stays;
     only where the very last step fails is the new one there, and may not survive a crash.
     """
-    temporary = path + TEMPORARY_ENDING
+    temporary = path + TEMPORARY
     mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o600
     with suppress(FileNotFoundError):
         os.unlink(temporary)
@@ -224,12 +233,29 @@ def _write_file(path: str, data: bytes, mode: int) -> None:
         os.close(descriptor)
 
 
+def require_removable(path: str) -> None:
+    """Raises OSError where the directory would not let go of an entry; changes nothing.
+
+    To be asked first where a file gets a second name before it loses the first: a second
+    name needs no permission to write where the first one is.
+    """
+    directory = os.path.dirname(path)
+    found = os.stat(directory)
+    owners = (0, found.st_uid, os.lstat(path).st_uid)
+    is_sticky = found.st_mode & stat.S_ISVTX and hasattr(os, "geteuid")
+    if not os.access(directory, os.W_OK) or (is_sticky and os.geteuid() not in owners):
+        read_only = hasattr(os, "statvfs") and os.statvfs(directory).f_flag & os.ST_RDONLY
+        code = errno.EROFS if read_only else errno.EACCES
+        raise OSError(code, os.strerror(code), directory)
+
+
 def rename_new(source: str, target: str) -> None:
     """The file is at `target`, where nothing was, and no longer at `source`.
 
     FileExistsError where something is at `target`; both stay. Killed in between, the one
     file has both names. Not durable before `sync_directory`.
     """
+    require_removable(source)
     try:
         _link(source, target)
     except OSError as error:
@@ -252,8 +278,13 @@ def _link(source: str, target: str) -> None:
 def _unlink_or_undo(source: str, target: str) -> None:
     try:
         os.unlink(source)
-    except OSError:
-        os.unlink(target)
+    except OSError as error:
+        # Never the only name that is left.
+        if os.path.lexists(source):
+            try:
+                os.unlink(target)
+            except OSError as problem:
+                error.add_note(f"{target} stays too: {problem.strerror}")
         raise
 
 
@@ -353,8 +384,14 @@ def _set_times(path: str, found: os.stat_result) -> None:
 def set_modified(path: str, nanoseconds: int) -> None:
     """The entry's modification time is the given one (ns since the epoch, UTC)."""
     found = os.lstat(path)
-    if not stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(found.st_mode):
+        return
+    try:
         os.utime(path, ns=(found.st_atime_ns, nanoseconds))
+    except OSError as error:
+        # Python leaves it out, since the time might be what is wrong.
+        error.filename = path
+        raise
 
 
 def remove(path: str) -> None:

@@ -1,4 +1,7 @@
-"""What the command prints for programs: one JSON document, its fields named as in the library."""
+"""What the command prints for programs: one JSON document.
+
+Its fields are named as in the library, where that has them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from time import localtime, strftime
 from lifecycle._plan import DeleteOpts, Plan, PlanItem, Skipped, local_time
 from lifecycle._select import Selection
 from lifecycle._show import add_up
-from lifecycle._titles import title_of
 
 # Type checkers take this name for true.
 TYPE_CHECKING = False
@@ -120,7 +122,7 @@ def archived_fields(command: str, sessions: Iterable[ArchivedSession]) -> dict[s
                 "bytes": one.bytes,
                 "companion_bytes": one.companion_bytes,
                 "archived": stamp(one.archived_ns),
-                "title": title_of(str(one.path)),
+                "title": one.title,
             }
         )
         for one in sessions

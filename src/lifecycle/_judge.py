@@ -10,7 +10,7 @@ from lifecycle._titles import title_of
 from lifecycle._transcript import Measure, measure
 from lifecycle._where import WorkingDirectory
 
-__all__ = ["Judge", "Verdict"]
+__all__ = ["Judge", "Verdict", "is_gone"]
 
 # Why it is left alone, or empty; whether it passes as far as can be told; messages, bytes,
 # time of modification (ns), device, inode; title. Plain, so that a process can hand it over.
@@ -20,6 +20,17 @@ Verdict = tuple[str, bool, int, int, int, int, int, str | None]
 _END = 4 * 1024
 # A file system's clock may lag behind the one that stamped the record.
 _CLOCK_SLACK_NS = 2_000_000_000
+
+
+def is_gone(path: str) -> bool:
+    """Whether nothing is there; what a directory hides counts as there."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 class Judge:
@@ -40,7 +51,7 @@ class Judge:
         try:
             return self._verdict(path, project, directory)
         except OSError as error:
-            if not os.path.lexists(path):
+            if is_gone(path):
                 return None
             return why(error, path), True, 0, 0, 0, 0, 0, None
 

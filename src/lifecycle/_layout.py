@@ -1,15 +1,19 @@
 """Where Claude Code keeps what belongs to a session: walks, and the companion table.
 
-Reads names only: no file is opened here but legacy subagent transcripts, whose owner
-nothing else tells. Inside the walks paths are plain strings; they become `Path` at the border.
+Reads names, sizes and times: no file is opened here but legacy subagent transcripts, whose
+owner nothing else tells. Inside the walks paths are plain strings; they become `Path` at the
+border.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection, Iterable
 from operator import attrgetter
 from stat import S_ISDIR, S_ISREG
+
+from lifecycle._disk import TEMPORARY
 
 __all__ = [
     "NO_IDS",
@@ -20,6 +24,7 @@ __all__ = [
     "Companions",
     "Project",
     "Projects",
+    "ids_in",
     "is_directory",
     "projects",
     "read_project",
@@ -29,16 +34,17 @@ __all__ = [
 SUFFIX = ".jsonl"
 # As long as SUFFIX: a staged name must fit wherever the transcript's own name did.
 STAGED_SUFFIX = ".lcdel"
-TEMPORARY = ".lifecycle-tmp"
 AGENT_PREFIX = "agent-"
 # As parts of a path they would lead elsewhere.
 NO_IDS = ("", ".", "..")
 
 
 # What belongs to a session, by the name of a directory entry; a directory's ends in "/". The
-# one group that matches is the session id. A new store of Claude Code's is one more line in
-# one of these two tables, whose order is the order in which an archive moves things. Patterns
-# are text: compiling those that a run does not need would cost more than a small run does.
+# one group that matches is the session id. What Claude Code adds is one more line, or one more
+# word of one, in these two tables; of a sidecar that ends in .jsonl also in _SET_ASIDE, or it
+# passes for a session, and of a store that the retention sweep judges by its directories also
+# in _retention. Patterns are text: compiling those that a run does not need would cost more
+# than a small run does.
 _IN_PROJECT = "|".join(
     (
         r"(?!(?:memory|tiny_memory|bagel|cloud-snapshots|connector-downloads)/)([^/]+)/",
@@ -62,6 +68,8 @@ _IN_STORES = {
     "usage-data/session-meta": r"(.+)\.json",
 }
 STORES = tuple(_IN_STORES)
+# For so few ids one look each is cheaper than listing a project.
+_FEW = 8
 # What a config directory holds beside its projects root.
 _CONFIG_MARKS = ("archive", "file-history", "history.jsonl", "sessions", "settings.json", "todos")
 _name = attrgetter("name")
@@ -165,6 +173,26 @@ def _add_other(found: Project, entry: os.DirEntry[str]) -> None:
         found.companions.setdefault(owner, []).append(entry.name)
 
 
+def ids_in(directory: str, session_ids: Collection[str]) -> Iterable[str]:
+    """Ids with a transcript of that name in the directory: those asked for, and maybe others.
+
+    Raises OSError where that cannot be told, FileNotFoundError where there is no directory.
+    """
+    if len(session_ids) >= _FEW:
+        names = os.listdir(directory)
+        return (name[: -len(SUFFIX)] for name in names if name.endswith(SUFFIX))
+    os.lstat(directory)
+    return [one for one in dict.fromkeys(session_ids) if _is_there(directory, one + SUFFIX)]
+
+
+def _is_there(directory: str, name: str) -> bool:
+    try:
+        os.lstat(os.path.join(directory, name))
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def is_directory(path: str) -> bool:
     """Whether a directory, and no link to one, is there. Raises OSError where that is hidden."""
     return os.path.lexists(path) and S_ISDIR(os.lstat(path).st_mode)
@@ -195,8 +223,9 @@ def weigh(paths: list[str]) -> tuple[int, int]:
 class Companions:
     """Finds what belongs to a session by the table; lists each directory once.
 
-    Paths are relative to the config directory, in the order of the table: what lies in the
-    project directory first (always under `projects/`, whatever the root is called).
+    Paths are relative to the config directory: first what lies in the project directory, by
+    name (always under `projects/`, whatever the root is called), then the stores in the order
+    of their table.
     """
 
     def __init__(self, root: str, config: str | None) -> None:

@@ -18,6 +18,7 @@ from lifecycle._disk import (
     name_new,
     remove,
     remove_empty_directories,
+    require_removable,
     set_aside,
     sync_directory,
 )
@@ -135,6 +136,7 @@ def transfer(moves: Sequence[Move], directories: Sequence[str]) -> None:
     for move in moves:
         if move.conflicts():
             raise ArchiveConflictError(Path(move.source), Path(move.target))
+        require_removable(move.source)
     made: list[str] = []
     try:
         for directory in [*directories, *(os.path.dirname(move.target) for move in moves)]:

@@ -1,16 +1,21 @@
-"""Default places, the one part of the library that reads the environment; project names."""
+"""Default places, the one thing that the library takes from the environment; project names."""
 
 from __future__ import annotations
 
 import os
 
 __all__ = [
+    "LONGEST_PROJECT",
     "archive_directory",
     "cache_directory",
     "config_of",
     "encode_project",
     "root_directory",
 ]
+
+
+# Claude Code cuts longer project directory names here and adds a hash.
+LONGEST_PROJECT = 200
 
 
 def _given(path: str | os.PathLike[str] | None) -> str:

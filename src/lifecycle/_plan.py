@@ -1,4 +1,7 @@
-"""The words that plans are made of: filters, the sessions they mean, what is left alone."""
+"""What plans are made of: filters, the sessions they mean, what is left alone and why.
+
+Times are exact: nanoseconds since the epoch inside, local time with its offset outside.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +130,8 @@ class PlanItem:
     also_in: tuple[str, ...] = ()
     """Other projects that hold a session of the same id."""
     takes_stores: bool = True
-    """Whether what is keyed by id alone goes too: not while another project holds the id."""
+    """Whether what is keyed by id alone goes too: not while another project holds the id, or
+    may hold it."""
     title: str | None = None
     """What the session is called, cut to 200 characters; None where the plan was made without
     titles, or nothing tells."""
@@ -202,7 +206,7 @@ def why(error: OSError, about: str | Path = "") -> str:
     Of two paths that a call was given, the target is named where it is in another directory.
     """
     about = str(about)
-    parts = [(error.strerror or str(error)).lower()]
+    parts = [error.strerror.lower() if error.strerror else str(error)]
     second = error.filename2
     if isinstance(second, str) and os.path.dirname(second) != os.path.dirname(about):
         parts.insert(0, second)

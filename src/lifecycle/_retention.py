@@ -23,13 +23,20 @@ _SWEPT_STORES = ("file-history", "session-env", "tasks", "uploads")
 def keep_from_sweep(config: str | None, transcript: str) -> bool:
     """Nothing of the session is so old that the sweep would delete it within a day.
 
-    What was is dated now; returns whether there was any. All else keeps its time.
+    What was is dated now; returns whether there was any. All else keeps its time. Raises
+    OSError where anything cannot be dated, after all the rest was.
     """
     now = time.time_ns()
     oldest = now - (_period_days(config) - 1) * _DAY_NS
     old = [path for path in _swept(config, transcript) if os.lstat(path).st_mtime_ns < oldest]
+    problems = []
     for path in old:
-        set_modified(path, now)
+        try:
+            set_modified(path, now)
+        except OSError as error:
+            problems.append(error)
+    if problems:
+        raise problems[0]
     return bool(old)
 
 
@@ -50,8 +57,10 @@ def _swept(config: str | None, transcript: str) -> Iterator[str]:
 
 def _period_days(config: str | None) -> int:
     """How long Claude Code keeps a session, in whole days; the default where that is not clear."""
+    if config is None:
+        return _DEFAULT_PERIOD_DAYS
     try:
-        path = os.path.join(config or "", "settings.json")
+        path = os.path.join(config, "settings.json")
         with open(open_regular(path, follow=True), "rb") as file:
             days = (parse(file.read()) or {}).get("cleanupPeriodDays")
     except OSError:

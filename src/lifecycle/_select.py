@@ -12,12 +12,13 @@ from dataclasses import replace
 from itertools import starmap
 from pathlib import Path
 
-from lifecycle._judge import Judge, Verdict
+from lifecycle._judge import Judge, Verdict, is_gone
 from lifecycle._layout import (
     STAGED_SUFFIX,
     SUFFIX,
     Companions,
     Project,
+    ids_in,
     projects,
     read_project,
     weigh,
@@ -31,8 +32,6 @@ from lifecycle.ids import AmbiguousSessionError, matches_session_id
 
 __all__ = ["CHANGED", "Candidate", "Selection", "change_in", "select"]
 
-# For so few ids one look each in every project is cheaper than listing all projects.
-_FEW = 8
 # Project and session id of a session that passed the filters on names.
 Candidate = tuple[str, str]
 CHANGED = "changed since the plan was made"
@@ -45,7 +44,7 @@ def select(
     """All sessions that pass the filters, and what fits but is left alone, each by path.
 
     Raises `AmbiguousSessionError` where a session id fits several, OSError where the
-    projects root itself or a store of companions cannot be read.
+    projects root itself cannot be read.
     """
     selection = Selection(root, opts, with_titles=with_titles)
     matched = selection.all_items(may_fork=may_fork)
@@ -53,8 +52,8 @@ def select(
         fitting = [item.path for item in matched] + selection.passed
         if len(fitting) > 1:
             raise AmbiguousSessionError(opts.session_id, fitting)
-    skipped = sorted(selection.skipped, key=lambda skip: skip.path)
-    return selection.with_shared(matched), tuple(skipped)
+    matched = selection.without_doubt(selection.with_shared(matched))
+    return matched, tuple(sorted(selection.skipped, key=lambda skip: skip.path))
 
 
 class Selection:
@@ -76,8 +75,8 @@ class Selection:
         self._judge = Judge(opts, self._where, with_titles)
         self._directories: dict[str, Path] = {}
         self._copies: dict[str, list[str]] | None = None
-        self._unread = False
-        """Whether a project cannot be read, so that it may hold a copy of any id."""
+        self._unread: list[str] = []
+        """Projects that cannot be read, and so may hold a copy of any id."""
         self._projects = projects(root)
         self._walk()
 
@@ -172,11 +171,12 @@ class Selection:
             self._leave(candidate, reason or f"live: {live}", passes)
             return None
         copies = self._copies_of(session_id, project)
-        with_stores = not copies and not self._unread
         try:
+            doubt = bool(self._unread) and bool(self._companions.in_stores(session_id))
+            with_stores = not copies and not doubt
             companions, beside, state = self._belonging(session_id, project, with_stores)
         except OSError as error:
-            if os.path.lexists(self._path(candidate)):
+            if not is_gone(self._path(candidate)):
                 self._leave(candidate, why(error, self._path(candidate)), passes)
             return None
         return PlanItem(
@@ -234,8 +234,21 @@ class Selection:
             for item in matched
         )
 
+    def without_doubt(self, matched: tuple[PlanItem, ...]) -> tuple[PlanItem, ...]:
+        """Leaves alone what owns things by its id alone, as a project that is hidden may too."""
+        kept = tuple(item for item in matched if item.takes_stores or item.also_in)
+        for item in matched if len(kept) < len(matched) else ():
+            if not item.takes_stores and not item.also_in:
+                reason = f"{self._unread[0]} cannot be read, and may hold the same session"
+                self._skip(item.session_id, item.path, reason)
+        return kept
+
     def _last_copy(self, item: PlanItem) -> PlanItem:
-        companions, size, state = self._belonging(item.session_id, item.project, True)
+        try:
+            companions, size, state = self._belonging(item.session_id, item.project, True)
+        except OSError:
+            # It is changing: what is not shown is not taken.
+            return item
         return replace(
             item,
             companions=companions,
@@ -272,34 +285,22 @@ def _modified(path: str) -> int:
         return 0
 
 
-def _copies(root: str, directories: list[str], ids: list[str]) -> tuple[dict[str, list[str]], bool]:
-    """The ids that several projects hold, with those projects; whether one was unreadable."""
+def _copies(
+    root: str, directories: list[str], ids: list[str]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """The ids that several projects hold, with those projects; the projects that are hidden."""
     first: dict[str, str] = {}
     several: dict[str, list[str]] = {}
-    unread = False
+    unread = []
     for project in directories:
         try:
-            names = _names(os.path.join(root, project), ids)
+            held = ids_in(os.path.join(root, project), ids)
         except FileNotFoundError:
             continue
         except OSError:
-            unread = True
+            unread.append(project)
             continue
-        for name in names:
-            if name.endswith(SUFFIX) and first.setdefault(name, project) != project:
-                several.setdefault(name[: -len(SUFFIX)], [first[name]]).append(project)
+        for session_id in held:
+            if first.setdefault(session_id, project) != project:
+                several.setdefault(session_id, [first[session_id]]).append(project)
     return several, unread
-
-
-def _names(directory: str, ids: list[str]) -> list[str]:
-    """Names in a directory: all, or where few ids are asked for, those of their transcripts."""
-    if len(ids) >= _FEW:
-        return os.listdir(directory)
-    names = []
-    for session_id in dict.fromkeys(ids):
-        try:
-            os.lstat(f"{directory}{os.sep}{session_id}{SUFFIX}")
-        except FileNotFoundError:
-            continue
-        names.append(session_id + SUFFIX)
-    return names

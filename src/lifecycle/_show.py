@@ -13,7 +13,6 @@ from datetime import date
 from lifecycle._plan import DeleteOpts, PlanItem, Skipped, local_time
 from lifecycle._records import first_cwd
 from lifecycle._select import Selection
-from lifecycle._titles import title_of
 
 # Type checkers take this name for true.
 TYPE_CHECKING = False
@@ -236,9 +235,8 @@ def archived_lines(sessions: Sequence[ArchivedSession]) -> Iterator[str]:
     """What the archive holds as text, dated by when it was archived."""
     rows = Rows(one.session_id for one in sessions)
     for one in sessions:
-        title = title_of(str(one.path))
         yield rows.line(
-            *(one.session_id, one.archived_ns, one.total_bytes, title),
+            *(one.session_id, one.archived_ns, one.total_bytes, one.title),
             project_cell(one.project),
         )
     total = sum(one.total_bytes for one in sessions)

@@ -8,7 +8,9 @@ verdict: the next run may use another cache directory. All of it needs the root'
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from lifecycle._layout import (
     SUFFIX,
     TEMPORARY,
     Companions,
+    ids_in,
     projects,
     read_project,
 )
@@ -27,11 +30,11 @@ from lifecycle._plan import Skipped, why
 from lifecycle.tombstone import load_tombstone_file
 
 __all__ = [
+    "Holders",
     "Recovery",
     "Staged",
     "close_journal",
     "give_back",
-    "holders",
     "open_journal",
     "reap",
     "recover",
@@ -69,7 +72,7 @@ class Recovery:
 
     def __init__(self) -> None:
         self.given_back: list[Path] = []
-        """Transcripts that are sessions again, by their own path."""
+        """Transcripts that have a name of their own again, by that."""
         self.reaped: list[Path] = []
         """Transcripts that were tombstoned and are gone now, by their own path."""
         self.failed: list[Skipped] = []
@@ -84,12 +87,12 @@ def recover(root: str, tombstones: Path) -> Recovery:
     """
     journal = _read_journal(root)
     staged, leftovers, unread = _find(root)
-    failed = [*_remove_all(leftovers), *(unread if journal is not _NO_JOURNAL else ())]
+    failed = [*_remove_all(leftovers), *(unread if journal is not None else ())]
     outcome = Recovery()
     if staged:
-        _settle(root, staged, {*journal, str(tombstones)}, outcome)
+        _settle(root, staged, {*(journal or ()), str(tombstones)}, outcome)
     outcome.failed += failed
-    if not outcome.failed and journal is not _NO_JOURNAL:
+    if not outcome.failed and journal is not None:
         close_journal(root, {item.directory for item in staged})
     return outcome
 
@@ -123,7 +126,7 @@ def _remove_all(leftovers: list[str]) -> Iterator[Skipped]:
 def _settle(root: str, staged: list[Staged], tombstones: set[str], outcome: Recovery) -> None:
     dead = frozenset().union(*(load_tombstone_file(Path(path)) for path in sorted(tombstones)))
     companions = Companions(root, config_of(root))
-    in_place = holders(root, {item.session_id for item in staged}, doubt=True)
+    in_place = Holders(root, {item.session_id for item in staged})
     for item in staged:
         try:
             if item.session_id in dead:
@@ -132,72 +135,88 @@ def _settle(root: str, staged: list[Staged], tombstones: set[str], outcome: Reco
                 reap(item, map(companions.absolute, names), in_place)
                 outcome.reaped.append(Path(item.original))
             else:
-                give_back(item)
-                outcome.given_back.append(Path(item.original))
+                outcome.given_back.append(Path(give_back(item)))
         except OSError as error:
             reason = f"still staged: {why(error, item.path)}"
             outcome.failed.append(Skipped(item.session_id, Path(item.path), reason))
 
 
-def give_back(item: Staged) -> None:
-    """The transcript has its own name again; FileExistsError where another took it."""
+def give_back(item: Staged) -> str:
+    """The transcript has its own name again; returns the name that it has.
+
+    Where another took that name, it has the one that Claude Code gives to old content of a
+    session, beside the new.
+    """
     try:
         rename_new(item.path, item.original)
     except FileExistsError:
-        if not os.path.samefile(item.path, item.original):
-            raise
-        remove(item.path)
+        if os.path.samefile(item.path, item.original):
+            remove(item.path)
+            return item.original
+        other = f"{item.original}.superseded-{time.time_ns() // 1_000_000}"
+        rename_new(item.path, other)
+        return other
+    return item.original
 
 
-def reap(item: Staged, companions: Iterable[str], in_place: dict[str, list[str]]) -> None:
+def reap(item: Staged, companions: Iterable[str], in_place: Holders) -> None:
     """The companions are gone, then the transcript.
 
-    Where a project holds the id (`in_place`), what is keyed by id alone stays; where it is
-    this very project, because somebody wrote to the name meanwhile, all companions stay.
+    Where a project holds the id, what is keyed by id alone stays; where it is this very
+    project, because somebody wrote to the name meanwhile, all companions stay. PermissionError
+    where a project that cannot be read may hold it: then what is keyed by id alone stays, and
+    the transcript too, so that a later run can tell.
     """
-    held_by = in_place.get(item.session_id, [])
+    held_by = in_place.by_id.get(item.session_id, [])
+    doubt = ""
     for path in companions:
         beside = os.path.dirname(path) == item.directory
-        if not held_by or (beside and item.project not in held_by):
+        if not beside and not held_by and in_place.unread:
+            doubt = doubt or path
+        elif not held_by or (beside and item.project not in held_by):
             remove(path)
+    if doubt:
+        raise PermissionError(errno.EACCES, in_place.doubt, doubt)
     remove(item.path)
 
 
-def holders(root: str, session_ids: set[str], *, doubt: bool = False) -> dict[str, list[str]]:
-    """Which of the ids some project holds under their own name, with those projects.
+class Holders:
+    """Which of some ids the projects hold under their own name."""
 
-    With `doubt` a project that cannot be read holds them all.
-    """
-    found: dict[str, list[str]] = {}
-    for project in projects(root).directories:
-        try:
-            names = os.listdir(os.path.join(root, project))
-        except FileNotFoundError:
-            continue
-        except OSError:
-            held = session_ids if doubt else set()
-        else:
-            held = session_ids.intersection(n[: -len(SUFFIX)] for n in names if n.endswith(SUFFIX))
-        for session_id in held:
-            found.setdefault(session_id, []).append(project)
-    return found
+    def __init__(self, root: str, session_ids: set[str]) -> None:
+        self.by_id: dict[str, list[str]] = {}
+        """Session id -> projects that hold it."""
+        self.unread: list[str] = []
+        """Projects that cannot be read, and so may hold any of them."""
+        for project in projects(root).directories:
+            try:
+                held = ids_in(os.path.join(root, project), session_ids)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                self.unread.append(project)
+                continue
+            for session_id in session_ids.intersection(held):
+                self.by_id.setdefault(session_id, []).append(project)
+
+    @property
+    def doubt(self) -> str:
+        """Why what is keyed by id alone must stay, though no project is known to hold the id."""
+        return f"{self.unread[0]} cannot be read, and may hold the same session"
 
 
-_NO_JOURNAL: list[str] = []
-
-
-def _read_journal(root: str) -> list[str]:
-    """Tombstone files that may hold the verdict; `_NO_JOURNAL` itself where there is none."""
+def _read_journal(root: str) -> list[str] | None:
+    """Tombstone files that may hold the verdict; None where there is no journal."""
     try:
         with open(os.path.join(root, JOURNAL), "rb") as file:
             return [os.fsdecode(path) for path in file.read().split(b"\0") if path]
     except FileNotFoundError:
-        return _NO_JOURNAL
+        return None
 
 
 def open_journal(root: str, tombstones: Path) -> None:
     """The journal names the tombstone file, besides those that it named before."""
-    known = _read_journal(root)
+    known = _read_journal(root) or []
     if str(tombstones) not in known:
         content = b"".join(os.fsencode(path) + b"\0" for path in [*known, str(tombstones)])
         replace_atomically(os.path.join(root, JOURNAL), content)

@@ -1,4 +1,4 @@
-"""What reaches the streams: lines, one JSON document, a question, progress, errors."""
+"""What reaches the streams: lines, one JSON document, a question, progress; errors in a line."""
 
 from __future__ import annotations
 

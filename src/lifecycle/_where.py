@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 
-from lifecycle._places import encode_project
+from lifecycle._places import LONGEST_PROJECT, encode_project
 
 __all__ = ["WorkingDirectory"]
-
-# Claude Code cuts longer project directory names here and adds a hash.
-_LONGEST_PROJECT = 200
 
 
 class WorkingDirectory:
@@ -22,9 +19,9 @@ class WorkingDirectory:
     def may_be(self, project: str) -> bool:
         """Whether the directory may be called so; a cut name is decided by the record."""
         return project in self._names or any(
-            project[:_LONGEST_PROJECT] == name[:_LONGEST_PROJECT]
+            project[:LONGEST_PROJECT] == name[:LONGEST_PROJECT]
             for name in self._names
-            if len(name) > _LONGEST_PROJECT
+            if len(name) > LONGEST_PROJECT
         )
 
     def is_recorded(self, cwd: str | None, project: str) -> bool:

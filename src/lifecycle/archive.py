@@ -30,7 +30,7 @@ from lifecycle._archived import (
     ArchivedSession,
     archived_ids,
     archived_sessions,
-    fits,
+    fitting,
     origins_of,
     transcript_in,
 )
@@ -44,12 +44,19 @@ from lifecycle._disk import (
 from lifecycle._layout import NO_IDS, SUFFIX, TEMPORARY, Companions
 from lifecycle._live import LiveSessionError, live_sessions
 from lifecycle._move import ArchiveConflictError, Move, same_content, transfer
-from lifecycle._places import archive_directory, config_of, encode_project, root_directory
+from lifecycle._places import (
+    LONGEST_PROJECT,
+    archive_directory,
+    config_of,
+    encode_project,
+    root_directory,
+)
 from lifecycle._plan import DeleteOpts, NoFilterError, Plan, PlanItem, Skipped, by_path, why
-from lifecycle._records import first_cwd
+from lifecycle._records import LONGEST, first_cwd, parse
 from lifecycle._retention import keep_from_sweep
 from lifecycle._select import change_in, select
-from lifecycle._staging import holders, recover
+from lifecycle._staging import Holders, recover
+from lifecycle._transcript import lines
 from lifecycle.ids import (
     AmbiguousSessionError,
     SessionNotFoundError,
@@ -57,7 +64,7 @@ from lifecycle.ids import (
     matches_session_id,
     only_match,
 )
-from lifecycle.tombstone import remove_tombstones, require_usable, tombstone_path
+from lifecycle.tombstone import remove_tombstones, require_removable_id, tombstone_path
 
 __all__ = [
     "ArchiveConflictError",
@@ -68,12 +75,10 @@ __all__ = [
     "archive_session",
     "archived_sessions",
     "execute_archive",
-    "fits",
+    "fitting",
     "plan_archive",
     "restore_session",
 ]
-
-_LONGEST_PROJECT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,28 +150,36 @@ def execute_archive(plan: ArchivePlan) -> ArchivePlan:
     with _Mover.opened(str(plan.projects_root), str(plan.archive_directory)) as mover:
         mover.look_for({item.session_id for item in plan.matched})
         for item in plan.matched:
+            reason = problem = ""
             try:
-                reason = change_in(item, mover.companions)
+                reason = _change(item, mover)
                 if not reason:
                     mover.archive(item.session_id, include_live=plan.include_live)
                     archived.append(item)
-            except FileNotFoundError:
-                reason = "gone since the plan was made"
             except LiveSessionError as error:
                 reason = f"live: {error.reason}"
-            except (OSError, AmbiguousSessionError) as error:
-                text = str(error) if isinstance(error, ArchiveConflictError) else ""
-                text = text or (why(error, item.path) if isinstance(error, OSError) else str(error))
-                failed.append(Skipped(item.session_id, item.path, text))
-                continue
+            except OSError as error:
+                problem = why(error, item.path)
+            # Python before 3.13 cannot copy trees that are deeper than it can recurse.
+            except (AmbiguousSessionError, RecursionError) as error:
+                problem = str(error)
             if reason:
                 skipped.append(Skipped(item.session_id, item.path, reason))
+            if problem:
+                failed.append(Skipped(item.session_id, item.path, problem))
     return replace(
         plan,
         archived=tuple(archived),
         skipped=by_path(plan.skipped, skipped),
         failed=by_path(failed),
     )
+
+
+def _change(item: PlanItem, mover: _Mover) -> str:
+    try:
+        return change_in(item, mover.companions)
+    except FileNotFoundError:
+        return "gone since the plan was made"
 
 
 def archive_session(
@@ -183,13 +196,14 @@ def archive_session(
     `SessionNotFoundError`, `AmbiguousSessionError` (an id in two projects as well),
     `LiveSessionError`, `ArchiveConflictError` (the archive holds other content for it),
     ValueError for an unusable archive directory, OSError where a move fails. After an error
-    the session is where it was.
+    the session is where it was; only where the first of what was copied or linked is gone
+    there already is it in both places, whole, and the same call again finishes.
     """
     wanted = os.fspath(path_or_id)
-    by_path = os.sep in wanted or (wanted.endswith(SUFFIX) and os.path.lexists(wanted))
+    is_path = os.sep in wanted or (wanted.endswith(SUFFIX) and os.path.lexists(wanted))
     root = root_directory(projects_root)
     session_id = project = ""
-    if by_path:
+    if is_path:
         root, session_id, project = _of_path(wanted, archive_dir, root, projects_root is not None)
     archive = _usable_archive(archive_dir, root)
     with _Mover.opened(root, archive) as mover:
@@ -223,14 +237,12 @@ def restore_session(
     if os.path.dirname(os.path.abspath(os.path.expanduser(wanted))) == archive:
         wanted = os.path.basename(wanted).removesuffix(SUFFIX)
     dead = tombstone_path(cache_dir)
-    if dead.exists():
-        require_usable(dead)
     made = create_directories(root) if os.path.isdir(archive) else []
     try:
         with _Mover.opened(root, archive) as mover:
             fitting = [name for name in archived_ids(archive) if matches_session_id(name, wanted)]
             found = only_match(wanted, [Path(archive, name + SUFFIX) for name in fitting])
-            return mover.restore(found.stem, project, dead.parent)
+            return mover.restore(found.stem, project, dead)
     except BaseException:
         remove_empty_directories(made[::-1])
         raise
@@ -278,6 +290,8 @@ def _of_path(
         )
         if is_given or not known or implied == os.path.dirname(implied):
             raise SessionNotFoundError(wanted)
+        if not _is_transcript(os.path.join(directory, name)):
+            raise ValueError(f"{wanted} holds no records of Claude Code: name its projects root")
         root = implied
     return root, session_id, os.path.basename(directory)
 
@@ -298,7 +312,7 @@ class _Mover:
     def look_for(self, session_ids: set[str]) -> None:
         """Finds out which projects hold the ids, all in one walk."""
         self._known = session_ids
-        self._held = holders(self._root, session_ids)
+        self._held = Holders(self._root, session_ids).by_id
 
     def _holders(self, session_id: str) -> list[str]:
         if session_id not in self._known:
@@ -400,7 +414,7 @@ class _Mover:
         if reason := live_sessions(self._config).reason(session_id):
             raise LiveSessionError(session_id, reason)
 
-    def restore(self, session_id: str, project: str | None, cache: Path) -> RestoreResult:
+    def restore(self, session_id: str, project: str | None, dead: Path) -> RestoreResult:
         """See `restore_session`."""
         self._refuse_live(session_id)
         source = transcript_in(self._archive, session_id)
@@ -412,15 +426,26 @@ class _Mover:
             moves.insert(0, self._in(source, target))
         elif name not in self._holders(session_id):
             raise SessionNotFoundError(session_id)
-        transfer(moves, [os.path.join(self._root, name)])
-        reset = keep_from_sweep(self._config, target)
-        tombstones = remove_tombstones(cache, [session_id])
+        require_removable_id(dead, session_id)
+        # The origin first: it is by that that a second call finds what the first has begun.
+        origin = os.path.join(self._archive, session_id, "projects", name)
+        transfer(moves, [os.path.join(self._root, name), origin])
+        try:
+            reset, problem = keep_from_sweep(self._config, target), None
+        except OSError as error:
+            error.add_note(f"{target} is restored, but the retention sweep may delete it")
+            reset, problem = False, error
+        tombstones = remove_tombstones(dead.parent, [session_id])
         left = self._clear(session_id)
+        if problem:
+            raise problem
         return RestoreResult(Path(target), reset, bool(tombstones), left)
 
     def _project_for(self, session_id: str, source: str, project: str | None) -> str:
         origins = origins_of(self._archive, session_id)
-        given = encode_project(project) if project and os.path.isabs(project) else project or ""
+        given = project or ""
+        if os.path.isabs(given):
+            given = encode_project(os.path.normpath(given))
         if given in (".", "..") or os.sep in given or "\0" in given:
             raise ValueError(f"{given!r} is not the name of a project directory")
         if origins and not given and len(origins) == 1:
@@ -475,6 +500,16 @@ class _Mover:
         return Path(home) if os.path.lexists(home) else None
 
 
+def _is_transcript(path: str) -> bool:
+    """Whether a file in no known projects root is a transcript, or is in the archive by now."""
+    try:
+        records = map(parse, lines(path, LONGEST))
+        first = next((record for record in records if record is not None), None)
+    except FileNotFoundError:
+        return True
+    return first is not None and isinstance(first.get("type"), str)
+
+
 def _is_leftover(source: str, target: str) -> bool:
     """Whether the target is what an interrupted move made of the source."""
     same_time = os.lstat(source).st_mtime_ns == os.lstat(target).st_mtime_ns
@@ -484,6 +519,6 @@ def _is_leftover(source: str, target: str) -> bool:
 def _recorded_project(session_id: str, source: str) -> str:
     cwd = first_cwd(source) if os.path.lexists(source) else None
     name = encode_project(cwd) if cwd and os.path.isabs(cwd) else ""
-    if not name or len(name) > _LONGEST_PROJECT:
+    if not name or len(name) > LONGEST_PROJECT:
         raise ValueError(f"nothing tells where session {session_id} belongs: name its project")
     return name

@@ -67,7 +67,10 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status and never raises for bad input."""
+    """Runs the command; returns its exit status and never raises for bad input.
+
+    SystemExit, as argparse does, for `--help` and `--version`.
+    """
     given = sys.argv[1:] if arguments is None else arguments
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
@@ -117,7 +120,9 @@ def _fail(as_json: bool, error: BaseException, status: int) -> int:
     from lifecycle._show import inert
 
     message = inert(message_of(error))
-    print(f"session-lifecycle: {message}", file=sys.stderr)
+    # Where the terminal is gone there is nobody to tell.
+    with suppress(OSError):
+        print(f"session-lifecycle: {message}", file=sys.stderr, flush=True)
     if as_json:
         kind = type(error).__name__.lstrip("_")
         with suppress(OSError, RefusedError):
@@ -194,7 +199,7 @@ def _shared_options() -> _Parser:
     shared = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     for name, text in (
         ("--projects-root", "default: projects/ in $CLAUDE_CONFIG_DIR or ~/.claude"),
-        ("--archive-dir", "default: archive/ beside it"),
+        ("--archive-dir", "default: archive/ in $CLAUDE_CONFIG_DIR or ~/.claude"),
         ("--cache-dir", "where the tombstone file is, default: ~/.cache/session-search"),
     ):
         shared.add_argument(name, metavar="DIR", type=some_text, help=text)
@@ -375,15 +380,15 @@ def _shown_and_confirmed(
 
 def _nothing_matched(options: argparse.Namespace, opts: DeleteOpts, plan: Plan) -> int:
     from lifecycle._show import inert, skip_lines
-    from lifecycle.ids import SessionNotFoundError, find_sessions, only_match
+    from lifecycle.ids import SessionNotFoundError, find_sessions
 
     left = [skip for skip in plan.skipped if skip.session_id] if opts.session_id else []
-    if opts.session_id and not left:
-        try:
-            only_match(opts.session_id, find_sessions(opts.session_id, plan.projects_root)[:1])
-        except SessionNotFoundError as error:
-            _add_hint(options, opts.session_id, error)
-            raise
+    if opts.session_id and not left and not find_sessions(opts.session_id, plan.projects_root):
+        error = SessionNotFoundError(opts.session_id)
+        for skip in plan.skipped:
+            error.add_note(f"{skip.path}: {skip.reason}")
+        _add_hint(options, opts.session_id, error)
+        raise error
     if not _as_json(options):
         print_lines(skip_lines("left alone", plan.skipped))
         print_lines([f"nothing to {options.command}{_missing(str(plan.projects_root))}"])
@@ -413,13 +418,16 @@ def _tell_result(options: argparse.Namespace, plan: Plan, done: Plan, what: _Don
         print_lines([f"{what.word} {number}, {total}; see {inert(str(what.place))}"])
     if len(what.items) == len(plan.matched) and not done.failed:
         return DONE
-    return PARTLY if what.items else FAILED
+    failed = {skip.session_id for skip in done.failed}
+    begun = (item for item in plan.matched if item.session_id in failed)
+    is_begun = any(not os.path.lexists(item.location) for item in begun)
+    return PARTLY if what.items or is_begun else FAILED
 
 
 def _archive(options: argparse.Namespace) -> int:
     if options.sessions:
-        filters = (options.before, options.project, options.max_messages, options.routine)
-        if any(filters) or options.dry_run:
+        filters = _opts(argparse.Namespace(**{**vars(options), "sessions": None}))
+        if filters.has_filter or options.dry_run:
             raise _UsageError("give session ids or filters, not both (and no -n with ids)")
         return _archive_each(options)
     from lifecycle.archive import execute_archive, plan_archive
@@ -465,19 +473,28 @@ def _each(
 
 def _add_hint(options: argparse.Namespace, session_id: str, error: Exception) -> None:
     """Adds where a session that is not found is, as far as archive and tombstones tell."""
-    from lifecycle.archive import archived_sessions
-    from lifecycle.ids import SessionNotFoundError, matches_session_id
+    from lifecycle.ids import SessionNotFoundError
+
+    if isinstance(error, SessionNotFoundError):
+        try:
+            hint = _whereabouts(options, session_id)
+        except (OSError, ValueError) as problem:
+            hint = f"whether it is archived or deleted cannot be told: {message_of(problem)}"
+        if hint:
+            error.add_note(hint)
+
+
+def _whereabouts(options: argparse.Namespace, session_id: str) -> str:
+    from lifecycle._archived import archived_ids
+    from lifecycle._places import archive_directory
+    from lifecycle.ids import matches_session_id
     from lifecycle.tombstone import load_tombstones
 
-    if not isinstance(error, SessionNotFoundError):
-        return
-    archived = [one.session_id for one in archived_sessions(_directory(options, "archive_dir"))]
+    archived = archived_ids(archive_directory(_directory(options, "archive_dir")))
     if any(matches_session_id(one, session_id) for one in archived):
-        error.add_note("it is archived: see restore")
-        return
+        return "it is archived: see restore"
     dead = load_tombstones(_directory(options, "cache_dir"))
-    if any(matches_session_id(one, session_id) for one in dead):
-        error.add_note("it was deleted")
+    return "it was deleted" if any(matches_session_id(one, session_id) for one in dead) else ""
 
 
 def _archive_each(options: argparse.Namespace) -> int:
@@ -558,11 +575,14 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _list_archived(options: argparse.Namespace, opts: DeleteOpts | None) -> int:
-    from lifecycle.archive import archived_sessions, fits
+    from lifecycle.archive import archived_sessions, fitting
+    from lifecycle.ids import SessionNotFoundError
 
     found = archived_sessions(_directory(options, "archive_dir"))
     if opts is not None and opts.has_filter:
-        found = tuple(one for one in found if fits(one, opts))
+        found = fitting(found, opts)
+        if opts.session_id and not found:
+            raise SessionNotFoundError(opts.session_id)
     if _as_json(options):
         from lifecycle._json import archived_fields
 

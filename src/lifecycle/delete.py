@@ -26,11 +26,11 @@ from lifecycle._places import config_of, root_directory
 from lifecycle._plan import DeleteOpts, NoFilterError, Plan, PlanItem, Skipped, by_path, why
 from lifecycle._select import CHANGED, change_in, select
 from lifecycle._staging import (
+    Holders,
     Recovery,
     Staged,
     close_journal,
     give_back,
-    holders,
     open_journal,
     reap,
     recover,
@@ -113,7 +113,7 @@ def recover_sessions(
     """Settles what interrupted runs left under the projects root, and says what it was.
 
     Waits for other runs that hold the root. Raises OSError or `TombstoneFileError` where a
-    tombstone file that may hold the verdict cannot be read; then nothing has changed.
+    tombstone file that may hold the verdict cannot be read; then everything stays staged.
     """
     root = root_directory(projects_root)
     if not os.path.isdir(root):
@@ -205,13 +205,13 @@ class _Run:
     def _return(self, item: PlanItem, staged: Staged, reason: str) -> None:
         self._staged.remove((item, staged))
         try:
-            give_back(staged)
+            name = give_back(staged)
         except OSError as error:
             self._stay(
                 Path(staged.path), item, f"{reason}; still staged: {why(error, staged.path)}"
             )
         else:
-            self._skip(item, reason)
+            self._skip(item, reason if name == staged.original else f"{reason}; kept as {name}")
 
     def _stay(self, path: Path, item: PlanItem, reason: str) -> None:
         self._is_clean = False
@@ -247,7 +247,7 @@ class _Run:
 
     def _reap(self) -> list[PlanItem]:
         ids = {item.session_id for item, _ in self._staged}
-        in_place = holders(self._root, ids, doubt=True)
+        in_place = Holders(self._root, ids)
         deleted = []
         for item, staged in self._staged:
             try:
@@ -260,6 +260,6 @@ class _Run:
                 )
                 continue
             deleted.append(item)
-            if item.project in in_place.get(item.session_id, ()):
+            if item.project in in_place.by_id.get(item.session_id, ()):
                 self._skip(item, "written anew while it was deleted; the new file is left")
         return deleted

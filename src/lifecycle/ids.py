@@ -1,4 +1,4 @@
-"""What a session id is, and how one is found. The only place where ids are compared."""
+"""What a session id is, by which rule it fits what was asked for, and how one is found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from lifecycle._places import root_directory
 __all__ = [
     "AmbiguousSessionError",
     "SessionNotFoundError",
+    "find_sessions",
     "matches_session_id",
+    "only_match",
     "resolve_session",
 ]
 

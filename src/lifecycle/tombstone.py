@@ -25,10 +25,14 @@ from lifecycle._transcript import open_regular
 __all__ = [
     "TombstoneFileError",
     "is_tombstoned",
+    "load_tombstone_file",
     "load_tombstones",
     "remove_tombstones",
+    "require_removable_id",
+    "require_usable",
     "tombstone_ids",
     "tombstone_path",
+    "unrecordable",
 ]
 
 # Larger ones cost more to allocate than they save.
@@ -172,6 +176,17 @@ def require_usable(path: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
 
 
+def require_removable_id(path: Path, session_id: str) -> None:
+    """Raises OSError or `TombstoneFileError` where the id could not be taken out of the file.
+
+    Reads only. An id that is not there can always be.
+    """
+    if session_id in load_tombstone_file(path):
+        directory = os.path.realpath(path.parent)
+        if not os.access(directory, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), directory)
+
+
 def _append(path: Path, text: str) -> None:
     made = create_directories(str(path.parent))
     try:
@@ -190,7 +205,8 @@ def remove_tombstones(
     """Takes the ids out and returns those that were there.
 
     Every other line stays byte for byte; readers see the old file or the new. Nothing is
-    written where none of the ids is there. Raises as `tombstone_ids` does.
+    written where none of the ids is there. Raises TypeError for a bare string, OSError and
+    `TombstoneFileError` as `tombstone_ids` does.
     """
     if isinstance(ids, str | bytes):
         raise TypeError("ids must be several strings, not one")
