@@ -465,6 +465,28 @@ def test_an_interrupt_at_the_commit_ends_on_one_side_of_it(
     assert snapshot(place.config) == (without(before, unit) if committed else before)
 
 
+def test_an_interrupt_before_the_commit_takes_nothing_though_an_id_was_tombstoned_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_unit(place, A)
+    write_unit(place, B)
+    tombstone_ids(place.cache, [A])
+    before = snapshot(place.config)
+    planned = plan_delete(place.root, place.cache, ALL)
+    calls: list[str] = []
+
+    def interrupted(item: object, companions: object) -> str:
+        calls.append("look")
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return ""
+
+    monkeypatch.setattr(delete, "change_in", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        execute_delete(planned)
+    assert snapshot(place.config) == before
+
+
 # What an interrupted run left
 
 

@@ -155,6 +155,7 @@ class _Run:
         self._failed = list(unsettled)
         # What stays staged needs the journal to be settled by the right tombstone file.
         self._is_clean = not unsettled
+        self._is_committing = False
 
     def run(self) -> DeletePlan:
         try:
@@ -226,10 +227,11 @@ class _Run:
                 if reason := live.reason(item.session_id):
                     self._return(item, staged, f"live: {reason}")
         ids = dict.fromkeys(item.session_id for item, _ in self._staged)
+        self._is_committing = True
         tombstone_ids(self._plan.tombstone_path.parent, ids)
 
     def _undo(self, error: BaseException) -> None:
-        if not isinstance(error, Exception):
+        if self._is_committing and not isinstance(error, Exception):
             # An interrupt may have come just after the commit: the tombstone decides.
             recover(self._root, self._plan.tombstone_path)
             return
