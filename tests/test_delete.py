@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -744,3 +745,21 @@ def test_bystanders_of_every_kind_are_no_sessions_and_untouched(place: Place) ->
     before = snapshot(place.config)
     delete_sessions(place.root, place.cache, DeleteOpts(max_messages=9_999))
     assert snapshot(place.config) == without(before, unit)
+
+
+def test_what_fails_after_the_first_name_is_gone_does_not_take_the_second(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_session(place.root, IN_APP, A, at=AT)
+    content = path.read_bytes()
+    target = path.with_suffix(".lcdel")
+    original = os.unlink
+
+    def unlink(given: str) -> None:
+        original(given)
+        raise OSError(errno.EIO, "said too late")
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    with pytest.raises(OSError, match="said too late"):
+        _disk.rename_new(str(path), str(target))
+    assert target.read_bytes() == content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -79,15 +79,15 @@ def units(place: Place) -> dict[str, list[Path]]:
     return found
 
 
-def run_as_other(place: Place, *arguments: str) -> Result:
-    """Runs the command as somebody to whom permissions apply; the tree is theirs by then."""
+def run_as_other(place: Place, *arguments: str, not_theirs: Sequence[Path] = ()) -> Result:
+    """Runs the command as somebody to whom permissions apply; the rest of the tree is theirs."""
     out, err = place.base.parent / "out", place.base.parent / "err"
     for file in (out, err):
         file.write_bytes(b"")
         file.chmod(0o666)
     if os.geteuid() == 0:
         for path in [place.base, *place.base.rglob("*")]:
-            os.lchown(path, NOBODY, NOBODY)
+            os.lchown(path, *((0, 0) if path in not_theirs else (NOBODY, NOBODY)))
     child = os.fork()
     if not child:
         status = 70
@@ -287,6 +287,22 @@ def test_tombstones_that_may_not_be_written_stop_no_restore_of_an_id_that_has_no
     door.close(".cache/session-search/.deleted", 0o400)
     door.close(".cache/session-search", 0o500)
     assert run_as_other(place, "restore", C).status == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes files of two users")
+@pytest.mark.parametrize("words", [("delete", A, "-y"), ("archive", A)], ids=["delete", "archive"])
+def test_what_is_another_s_stays_whole_in_a_directory_that_all_may_write_to(
+    place: Place, units: dict[str, list[Path]], words: tuple[str, ...]
+) -> None:
+    shared, transcript = place.root / IN_APP, units[A][0]
+    shared.chmod(0o1777)
+    transcript.chmod(0o666)
+    place.archive.mkdir()
+    place.cache.mkdir(parents=True)
+    before = snapshot(place.base)
+    result = run_as_other(place, *words, not_theirs=[shared, transcript])
+    assert (result.status, "permission denied" in result.err) == (1, True)
+    assert snapshot(place.base) == before
 
 
 def test_a_list_shows_what_can_be_read_and_names_the_rest(
