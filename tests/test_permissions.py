@@ -305,6 +305,19 @@ def test_what_is_another_s_stays_whole_in_a_directory_that_all_may_write_to(
     assert snapshot(place.base) == before
 
 
+def test_where_its_tombstone_could_not_be_taken_out_a_session_is_not_restored(
+    place: Place, units: dict[str, list[Path]], door: Door
+) -> None:
+    archive_session(C)
+    tombstone_ids(place.cache, [C])
+    before = snapshot(place.base)
+    door.close(".cache/session-search", 0o500)
+    result = run_as_other(place, "restore", C)
+    door.open()
+    assert (result.status, "session-search" in result.err) == (1, True)
+    assert snapshot(place.base) == before
+
+
 def test_a_list_shows_what_can_be_read_and_names_the_rest(
     place: Place, units: dict[str, list[Path]], door: Door
 ) -> None:

@@ -159,6 +159,40 @@ def test_of_a_file_that_was_last_changed_before_the_date_only_the_end_is_looked_
         plan(place, before=datetime.now(UTC))
 
 
+def test_a_date_that_excludes_everything_opens_no_transcript(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, limit: int) -> None:
+        raise AssertionError(path)
+
+    monkeypatch.setattr("lifecycle._judge.measure", refuse)
+    write_session(place.root, IN_APP, A, at=AT)
+    assert ids(plan(place, before=AT - 9 * HOUR)) == []
+
+
+@pytest.mark.parametrize("lines", [1, 2_000], ids=["in memory", "between the ends"])
+def test_a_plan_tells_titles_where_it_is_asked_to(place: Place, lines: int) -> None:
+    records: list[Record] = [{"type": "custom-title", "customTitle": "Mine"}, *EARLY[:1] * lines]
+    write_lines(place.root / IN_APP / f"{A}.jsonl", records, modified=AT)
+    opts = DeleteOpts(project="-")
+    assert plan_delete(place.root, None, opts, with_titles=True).matched[0].title == "Mine"
+    assert plan_delete(place.root, None, opts).matched[0].title is None
+
+
+@pytest.mark.parametrize(
+    ("distance", "expected"),
+    [(-MILLISECOND, [A]), (timedelta(0), []), (MILLISECOND, [])],
+    ids=["earlier", "at the instant", "later"],
+)
+def test_a_date_that_is_yet_to_come_is_as_exact(
+    place: Place, distance: timedelta, expected: list[str]
+) -> None:
+    soon = (datetime.now(UTC) + HOUR).replace(microsecond=0)
+    records = [user("Go on", A, soon + distance)]
+    write_lines(place.root / IN_APP / f"{A}.jsonl", records, modified=AT)
+    assert ids(plan(place, before=soon)) == expected
+
+
 @pytest.mark.parametrize("late", [0, -1], ids=["first record", "last record"])
 def test_a_record_from_after_the_date_counts_though_the_date_is_yet_to_come(
     place: Place, late: int
