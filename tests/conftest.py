@@ -149,8 +149,7 @@ def command(*arguments: str | Path, **options: object) -> subprocess.Popen[bytes
 
 
 def finish(process: subprocess.Popen[bytes], answer: str = "") -> Result:
-    """Waits for a command started with `command`."""
+    """Waits for a command started with `command`; a stream that is no pipe is empty."""
     out, err = process.communicate(answer.encode(), timeout=60)
-    return Result(
-        process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
-    )
+    texts = ((piece or b"").decode("utf-8", "replace") for piece in (out, err))
+    return Result(process.returncode, *texts)

@@ -483,9 +483,12 @@ def test_a_terminal_that_goes_away_does_not_disturb_the_work(
     place: Place, two: tuple[Path, Path]
 ) -> None:
     code = (
-        "import signal, sys, time\nfrom lifecycle import _staging, cli, delete\n"
+        "import sys, time\nfrom lifecycle import cli, delete\n"
         "real = delete.rename_new\n"
-        "def slow(*a): time.sleep(1.3); return real(*a)\n"
+        "def slow(*a):\n"
+        "    end = time.monotonic() + 1.6\n"
+        "    while time.monotonic() < end: pass\n"
+        "    return real(*a)\n"
         "delete.rename_new = slow\n"
         "sys.exit(cli.main(['delete', '--project', 'app', '-y']))"
     )
@@ -493,6 +496,7 @@ def test_a_terminal_that_goes_away_does_not_disturb_the_work(
     line = [sys.executable, "-W", "error", "-c", code]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=theirs) as process:
         os.close(theirs)
+        assert b"1 s" in os.read(ours, 4096)
         os.close(ours)
         out, _ = process.communicate(timeout=60)
     assert (process.returncode, b"deleted 2 sessions" in out) == (0, True)
@@ -565,3 +569,63 @@ def test_every_session_in_json_is_what_json_would_make_of_it(place: Place, run: 
 def run_json(run: Run, *arguments: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(run(*arguments, "--json").out)
     return found
+
+
+UNWRITTEN = {
+    "deletion": (["delete", "--project", "app", "-y", "--json"], "deleted 2 sessions, but"),
+    "archive by filter": (
+        ["archive", "--project", "app", "-y", "--json"],
+        "archived 2 sessions, but",
+    ),
+    "archive by id": (["archive", ONE, TWO], "archive: 2 done, but"),
+    "archive by id, JSON": (["archive", ONE, TWO, "--json"], "archive: 2 done, but"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), UNWRITTEN.values(), ids=UNWRITTEN)
+@pytest.mark.parametrize("unbuffered", [False, True])
+def test_what_was_done_is_told_where_the_result_cannot_be_written(
+    place: Place, two: tuple[Path, Path], words: list[str], said: str, unbuffered: bool
+) -> None:
+    environment = {**os.environ, **({"PYTHONUNBUFFERED": "1"} if unbuffered else {})}
+    with open("/dev/full", "w") as full:
+        result = finish(command(*words, stdout=full, env=environment))
+    assert result.status == 3
+    assert said in result.err
+    assert "no space left" in result.err
+    assert len(result.err.splitlines()) == 1
+    assert not any(path.exists() for path in two)
+
+
+@pytest.mark.parametrize("words", [["archive", ONE, TWO], ["archive", ONE, "--json"]])
+def test_what_cannot_be_shown_anywhere_is_not_done(
+    place: Place, two: tuple[Path, Path], words: list[str]
+) -> None:
+    before = place.everything()
+    line = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "lifecycle", *words]
+    process = subprocess.Popen(line, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, b"standard output is closed" in err) == (1, True)
+    assert place.everything() == before
+
+
+def test_of_several_all_are_done_though_nobody_reads_any_more(
+    place: Place, two: tuple[Path, Path]
+) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as nobody:
+        result = finish(command("archive", ONE, TWO, stdout=nobody))
+    assert (result.status, "2 done" in result.err) == (3, True)
+    assert not any(path.exists() for path in two)
+
+
+def test_too_little_memory_is_one_clear_line(
+    place: Place, two: tuple[Path, Path], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("lifecycle.delete.select", exhausted)
+    result = run("delete", "--project", "app", "-n")
+    assert (result.status, result.err) == (1, "session-lifecycle: out of memory\n")

@@ -31,6 +31,7 @@ from lifecycle import (
     tombstone_ids,
 )
 from lifecycle._live import Live
+from lifecycle._plan import why
 from lifecycle.delete import recover_sessions
 from sample import (
     APP,
@@ -763,3 +764,35 @@ def test_what_fails_after_the_first_name_is_gone_does_not_take_the_second(
     with pytest.raises(OSError, match="said too late"):
         _disk.rename_new(str(path), str(target))
     assert target.read_bytes() == content
+
+
+def test_by_a_link_to_the_root_sessions_are_whole_and_the_live_ones_left_alone(
+    place: Place,
+) -> None:
+    unit = write_unit(place, A)
+    write_unit(place, B)
+    add_live(place.config, B, os.getpid())
+    link = place.base / "by-another-name"
+    link.symlink_to(place.root)
+    done = delete_sessions(link, place.cache, ALL)
+    assert deleted(done) == [A]
+    assert "live" in reasons(done)[B]
+    assert not any(path.exists() for path in unit)
+
+
+REASONS = {
+    "about what it says": (("/a/b", "/a/b"), "/a/b", "permission denied"),
+    "about something else": (("/a/c",), "/a/b", "/a/c: permission denied"),
+    "a target beside": (("/a/b", None, "/a/b.lcdel"), "/a/b", "permission denied"),
+    "a target elsewhere": (("/a/b", None, "/c/b"), "/a/b", "/c/b: permission denied"),
+    "nothing": ((), "/a/b", "permission denied"),
+}
+
+
+@pytest.mark.parametrize(("names", "about", "text"), REASONS.values(), ids=REASONS)
+def test_a_reason_names_what_it_is_about(
+    names: tuple[str | None, ...], about: str, text: str
+) -> None:
+    error = PermissionError(errno.EACCES, "Permission denied", *names[:1])
+    error.filename2 = names[2] if len(names) > 2 else None
+    assert why(error, about) == text

@@ -302,3 +302,30 @@ def test_weight_is_all_regular_files_once_and_its_mark_shows_each_change(tmp_pat
     assert weigh([str(top)])[1] != mark
     with pytest.raises(FileNotFoundError):
         weigh([str(tmp_path / "missing")])
+
+
+@pytest.mark.parametrize("name", ["other", "elsewhere/projects"])
+@pytest.mark.parametrize("default", [True, False])
+def test_a_root_by_another_name_has_the_same_config_directory(
+    place: Place, monkeypatch: pytest.MonkeyPatch, name: str, default: bool
+) -> None:
+    if not default:
+        monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    (place.config / "sessions").mkdir()
+    link = place.base / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(place.root)
+    assert config_of(str(link)) == str(place.config)
+    assert config_of(str(place.root)) == str(place.config)
+
+
+def test_a_root_that_lies_elsewhere_by_a_link_has_the_config_directory_of_the_link(
+    place: Place,
+) -> None:
+    (place.config / "settings.json").write_text("{}")
+    far = place.base / "disk" / "projects"
+    far.parent.mkdir()
+    place.root.rmdir()
+    far.mkdir()
+    place.root.symlink_to(far)
+    assert config_of(str(place.root)) == str(place.config)

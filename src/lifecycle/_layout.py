@@ -14,6 +14,7 @@ from operator import attrgetter
 from stat import S_ISDIR, S_ISREG
 
 from lifecycle._disk import TEMPORARY
+from lifecycle._places import is_config
 
 __all__ = [
     "NO_IDS",
@@ -70,8 +71,6 @@ _IN_STORES = {
 STORES = tuple(_IN_STORES)
 # For so few ids one look each is cheaper than listing a project.
 _FEW = 8
-# What a config directory holds beside its projects root.
-_CONFIG_MARKS = ("archive", "file-history", "history.jsonl", "sessions", "settings.json", "todos")
 _name = attrgetter("name")
 _SET_ASIDE = r".+\.(?:orphaned-\d+-[0-9a-f]{8}|jsonl\.compact\.tmp\..*)"
 
@@ -110,7 +109,7 @@ def projects(root: str) -> Projects:
     """
     found = Projects()
     inner = os.path.join(root, "projects")
-    if os.path.isdir(inner) and any(os.path.lexists(os.path.join(root, n)) for n in _CONFIG_MARKS):
+    if os.path.isdir(inner) and is_config(root):
         raise ValueError(f"{root} is a config directory; its projects root is {inner}")
     try:
         entries = os.scandir(root)
@@ -176,12 +175,11 @@ def _add_other(found: Project, entry: os.DirEntry[str]) -> None:
 def ids_in(directory: str, session_ids: Collection[str]) -> Iterable[str]:
     """Ids with a transcript of that name in the directory: those asked for, and maybe others.
 
-    Raises OSError where that cannot be told, FileNotFoundError where there is no directory.
+    Raises OSError where that cannot be told.
     """
     if len(session_ids) >= _FEW:
         names = os.listdir(directory)
         return (name[: -len(SUFFIX)] for name in names if name.endswith(SUFFIX))
-    os.lstat(directory)
     return [one for one in dict.fromkeys(session_ids) if _is_there(directory, one + SUFFIX)]
 
 

@@ -10,12 +10,14 @@ __all__ = [
     "cache_directory",
     "config_of",
     "encode_project",
+    "is_config",
     "root_directory",
 ]
 
 
 # Claude Code cuts longer project directory names here and adds a hash.
 LONGEST_PROJECT = 200
+_CONFIG_MARKS = ("archive", "file-history", "history.jsonl", "sessions", "settings.json", "todos")
 
 
 def _given(path: str | os.PathLike[str] | None) -> str:
@@ -56,8 +58,33 @@ def cache_directory(path: str | os.PathLike[str] | None) -> str:
 
 
 def config_of(root: str) -> str | None:
-    """The config directory of a projects root, or None where the root is not `projects`."""
-    return os.path.dirname(root) if os.path.basename(root) == "projects" else None
+    """The config directory of a projects root, however that is spelled; None if it has none.
+
+    Where links lead to a root called `projects` or away from one, that side is taken which
+    looks like a config directory; where both or none do, the one by which it was called.
+    """
+    found = [path for path in dict.fromkeys((root, os.path.realpath(root))) if _is_named(path)]
+    places = [os.path.dirname(path) for path in found] + _default_of(root)
+    return next(filter(is_config, places), places[0] if places else None)
+
+
+def _is_named(root: str) -> bool:
+    return os.path.basename(root) == "projects"
+
+
+def _default_of(root: str) -> list[str]:
+    """The default config directory, if the root is its projects root by another name."""
+    try:
+        default = _config_directory()
+        same = os.path.samefile(root, os.path.join(default, "projects"))
+    except (OSError, ValueError):
+        return []
+    return [default] if same else []
+
+
+def is_config(directory: str) -> bool:
+    """Whether a directory holds what a config directory has beside its projects root."""
+    return any(os.path.lexists(os.path.join(directory, name)) for name in _CONFIG_MARKS)
 
 
 def encode_project(directory: str) -> str:

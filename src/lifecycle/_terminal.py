@@ -11,11 +11,14 @@ from itertools import islice
 __all__ = [
     "NOWHERE",
     "RefusedError",
+    "UnwrittenError",
+    "accounted_for",
     "confirmed",
     "message_of",
     "print_document",
     "print_lines",
     "progress",
+    "undisturbed",
 ]
 
 NOWHERE = "there is nowhere to show it: standard output is closed"
@@ -24,6 +27,42 @@ _FIRST_SCREEN = 100
 
 class RefusedError(Exception):
     """The call is understood, and not carried out."""
+
+
+class UnwrittenError(Exception):
+    """Something was done, and the result could not be written."""
+
+
+@contextmanager
+def accounted_for(done: str) -> Iterator[None]:
+    """What is printed here is about work that was done: a failure to print says so.
+
+    Empty where nothing was done; then the failure stands for itself.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        if not done:
+            raise
+        reason = message_of(error)
+        raise UnwrittenError(f"{done}, but the result could not be written: {reason}") from error
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Interrupts are ignored, as far as this thread may ask for that."""
+    import signal
+
+    try:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def message_of(error: BaseException) -> str:

@@ -15,11 +15,14 @@ from contextlib import suppress
 from lifecycle._terminal import (
     NOWHERE,
     RefusedError,
+    UnwrittenError,
+    accounted_for,
     confirmed,
     message_of,
     print_document,
     print_lines,
     progress,
+    undisturbed,
 )
 from lifecycle._words import (
     instant,
@@ -106,10 +109,16 @@ def _run(given: list[str]) -> int:
     except _UsageError as error:
         return _fail(as_json, error, USAGE)
     except KeyboardInterrupt:
-        sys.stderr.write("\n")
-        return _fail(as_json, RefusedError("interrupted"), FAILED)
+        with undisturbed(), suppress(OSError):
+            sys.stderr.write("\n")
+            return _fail(as_json, RefusedError("interrupted"), FAILED)
+        return FAILED
+    except UnwrittenError as error:
+        return _fail(False, error, PARTLY)
     except BrokenPipeError:
         raise
+    except MemoryError:
+        return _fail(as_json, RefusedError("out of memory"), FAILED)
     except (OSError, ValueError, LookupError, RuntimeError, RefusedError) as error:
         # NoFilterError is known by its name, since its module may not be loaded.
         status = USAGE if type(error).__name__ == "NoFilterError" else FAILED
@@ -309,6 +318,13 @@ class _Done:
         self.place_name = place_name
         self.place = place
 
+    @property
+    def in_words(self) -> str:
+        """How many sessions are done with."""
+        from lifecycle._show import count
+
+        return f"{self.word} {count(len(self.items), 'session')}"
+
 
 def _by_plan(
     options: argparse.Namespace,
@@ -335,7 +351,8 @@ def _by_plan(
         if not aborted and not opts.dry_run:
             with progress(f"{options.command} goes on"):
                 done = execute(plan)
-            status = _tell_result(options, plan, done, result(done))
+            with accounted_for(result(done).in_words):
+                status = _tell_result(options, plan, done, result(done))
     if _as_json(options):
         from lifecycle._json import plan_fields, session
 
@@ -343,7 +360,8 @@ def _by_plan(
         what = result(done)
         fields[what.word] = map(session, what.items)
         fields[what.place_name] = str(what.place)
-        print_document({**fields, "aborted": aborted, "status": status})
+        with accounted_for(what.in_words if what.items else ""):
+            print_document({**fields, "aborted": aborted, "status": status})
     return status
 
 
@@ -406,7 +424,7 @@ def _missing(root: str) -> str:
 
 def _tell_result(options: argparse.Namespace, plan: Plan, done: Plan, what: _Done) -> int:
     """Says what was done, skipped and failed; returns the exit status."""
-    from lifecycle._show import count, inert, size, skip_lines
+    from lifecycle._show import inert, size, skip_lines
 
     known = set(plan.skipped)
     new = [skip for skip in done.skipped if skip not in known]
@@ -414,8 +432,7 @@ def _tell_result(options: argparse.Namespace, plan: Plan, done: Plan, what: _Don
     print_lines(trouble, to_stderr=True)
     if not _as_json(options):
         total = size(sum(item.total_bytes for item in what.items))
-        number = count(len(what.items), "session")
-        print_lines([f"{what.word} {number}, {total}; see {inert(str(what.place))}"])
+        print_lines([f"{what.in_words}, {total}; see {inert(str(what.place))}"])
     if len(what.items) == len(plan.matched) and not done.failed:
         return DONE
     failed = {skip.session_id for skip in done.failed}
@@ -443,12 +460,18 @@ def _archive(options: argparse.Namespace) -> int:
 
 
 def _each(
-    options: argparse.Namespace, action: Callable[[str], tuple[str, dict[str, object]]]
+    options: argparse.Namespace,
+    action: Callable[[str], tuple[str, dict[str, object]]],
+    *,
+    changes: bool = True,
 ) -> int:
     """Does one thing for each session named; one that fails does not stop the others."""
     from lifecycle._show import inert
 
+    if sys.stdout is None:
+        raise RefusedError(NOWHERE)
     results: list[dict[str, object]] = []
+    lines: list[str] = []
     failed = 0
     names = list(dict.fromkeys(options.sessions))
     for name in names:
@@ -458,17 +481,30 @@ def _each(
             failed += 1
             _add_hint(options, name, error)
             message = inert(message_of(error))
-            print(f"session-lifecycle: {inert(name)}: {message}", file=sys.stderr)
-            problem = {"type": type(error).__name__, "message": message}
-            results.append({"session": name, "error": problem})
-            continue
+            with suppress(OSError):
+                print(f"session-lifecycle: {inert(name)}: {message}", file=sys.stderr, flush=True)
+            fields = {"error": {"type": type(error).__name__, "message": message}}
+        else:
+            lines.append(inert(text))
         results.append({"session": name, **fields})
-        if not _as_json(options):
-            print_lines([inert(text)])
+        lines = lines if _as_json(options) else _told(lines)
     status = DONE if not failed else FAILED if failed == len(names) else PARTLY
-    if _as_json(options):
-        print_document({"command": options.command, "results": results, "status": status})
+    done = len(names) - failed
+    with accounted_for(f"{options.command}: {done} done" if done and changes else ""):
+        if _as_json(options):
+            print_document({"command": options.command, "results": results, "status": status})
+        else:
+            print_lines(lines)
     return status
+
+
+def _told(lines: list[str]) -> list[str]:
+    """Prints the lines; returns those that cannot be, to be told at the end."""
+    try:
+        print_lines(lines)
+    except OSError:
+        return lines
+    return []
 
 
 def _add_hint(options: argparse.Namespace, session_id: str, error: Exception) -> None:
@@ -618,7 +654,7 @@ def _floor(options: argparse.Namespace) -> int:
         )
         return text, fields
 
-    return _each(options, action)
+    return _each(options, action, changes=False)
 
 
 def _tombstones(options: argparse.Namespace) -> int:
