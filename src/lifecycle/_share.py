@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import marshal
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -43,8 +42,10 @@ def share(function: Callable[[T], R], things: Sequence[T]) -> list[R]:
             own = list(map(function, things[::2]))
             theirs: list[R] | None = _loaded(pipe.read())
     except BaseException:
+        from signal import SIGKILL
+
         with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
+            os.kill(child, SIGKILL)
         raise
     finally:
         # Whoever ignores the signal of a child's end has nothing to wait for.
@@ -63,10 +64,13 @@ def _may_fork() -> bool:
 
 def _start(function: Callable[[T], R], things: Sequence[T]) -> tuple[int, int]:
     """Starts the copy; returns its process id, and the descriptor that it answers to."""
+    # Not at the top: small runs would wait for it.
+    from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
+
     reader, writer = os.pipe()
     # Never lifted in the copy, which ends when nobody listens: an interrupt there would run
     # on into what the caller does about one.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = pthread_sigmask(SIG_BLOCK, {SIGINT})
     try:
         child = os.fork()
         if not child:
@@ -76,7 +80,7 @@ def _start(function: Callable[[T], R], things: Sequence[T]) -> tuple[int, int]:
         raise
     finally:
         os.close(writer)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        pthread_sigmask(SIG_SETMASK, before)
     return child, reader
 
 
