@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import starmap
+from itertools import compress
 from pathlib import Path
 
 from lifecycle._judge import Judge, Verdict, is_gone
@@ -138,10 +138,9 @@ class Selection:
     def all_items(self, *, may_fork: bool = False) -> tuple[PlanItem, ...]:
         """The same at once; a copy of this process may share the reading."""
         judge = share if may_fork else map
-        judged = zip(self.candidates, judge(self._verdict, self.candidates), strict=True)
-        kept = [(candidate, verdict) for candidate, verdict in judged if verdict is not None]
-        self.candidates = [candidate for candidate, _ in kept]
-        return tuple(filter(None, starmap(self._item, kept)))
+        verdicts = list(judge(self._verdict, self.candidates))
+        self.candidates = list(compress(self.candidates, verdicts))
+        return tuple(filter(None, map(self._item, self.candidates, filter(None, verdicts))))
 
     def sort_by_age(self) -> None:
         """Puts the newest candidate first; drops those that are too new."""

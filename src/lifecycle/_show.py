@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from itertools import pairwise
 
 from lifecycle._plan import DeleteOpts, PlanItem, Skipped, local_time
 from lifecycle._records import first_cwd
@@ -30,7 +31,6 @@ __all__ = [
     "list_lines",
     "plan_lines",
     "project_cell",
-    "short_ids",
     "size",
     "skip_lines",
     "width",
@@ -104,30 +104,20 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + "s" * (number != 1)
 
 
-def short_ids(session_ids: Iterable[str]) -> dict[str, str]:
-    """Each id cut to 8 characters, or to as many more as keep it unique among them."""
-    ordered = sorted(set(session_ids))
-    needed = [_SHORTEST_ID] * len(ordered)
-    for index in range(1, len(ordered)):
-        before, name = ordered[index - 1 : index + 1]
-        if before[:_SHORTEST_ID] != name[:_SHORTEST_ID]:
-            continue
-        shared = next(
-            (i for i, (a, b) in enumerate(zip(before, name, strict=False)) if a != b), len(before)
-        )
-        needed[index - 1] = max(needed[index - 1], shared + 1)
-        needed[index] = max(needed[index], shared + 1)
-    return {name: name[:length] for name, length in zip(ordered, needed, strict=True)}
-
-
 class Rows:
-    """Formats sessions as rows of one table whose ids are known beforehand."""
+    """Formats sessions as rows of one table whose ids are known beforehand.
+
+    An id is cut to 8 characters, or to as many more as tell it from all others of the table.
+    """
 
     def __init__(self, session_ids: Iterable[str]) -> None:
-        ids = {name: inert(short) for name, short in short_ids(session_ids).items()}
-        columns = max(map(width, ids.values()), default=_SHORTEST_ID)
-        self._ids = {name: _padded(short, columns) for name, short in ids.items()}
+        ordered = sorted(session_ids)
+        self._lengths = _lengths(ordered)
+        self._id_columns = max(map(width, map(self._short, ordered)), default=_SHORTEST_ID)
         self._columns = os.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+    def _short(self, session_id: str) -> str:
+        return inert(session_id[: self._lengths.get(session_id, _SHORTEST_ID)])
 
     def row(self, item: PlanItem, *cells: str) -> str:
         """Short id, local date, size, messages, what else there is to say, and title."""
@@ -137,8 +127,21 @@ class Rows:
     def line(self, session_id: str, when: int, number: int, title: str | None, *cells: str) -> str:
         """A row of plain values; the title comes last, and is cut to the terminal if any."""
         text = inert(title) if title else "-"
-        line = "  ".join((self._ids[session_id], _date(when), f"{size(number):>10}", *cells, text))
+        short = _padded(self._short(session_id), self._id_columns)
+        line = "  ".join((short, _date(when), f"{size(number):>10}", *cells, text))
         return cut(line.rstrip(), self._columns) if self._columns else line.rstrip()
+
+
+def _lengths(ordered: Sequence[str]) -> dict[str, int]:
+    """How many characters of an id tell it from all others, where 8 do not."""
+    lengths: dict[str, int] = {}
+    for one, other in pairwise(ordered):
+        if one[:_SHORTEST_ID] == other[:_SHORTEST_ID] and one != other:
+            # Not of paths: characters are what is meant.
+            needed = len(os.path.commonprefix((one, other))) + 1  # noqa: RUF071
+            lengths[one] = max(lengths.get(one, 0), needed)
+            lengths[other] = needed
+    return lengths
 
 
 def project_cell(project: str | None) -> str:

@@ -150,7 +150,7 @@ class _Run:
         self._root = root
         self._config = config_of(root)
         self._companions = Companions(root, self._config)
-        self._staged: list[tuple[PlanItem, Staged]] = []
+        self._staged: list[PlanItem] = []
         self._skipped: list[Skipped] = []
         self._failed = list(unsettled)
         # What stays staged needs the journal to be settled by the right tombstone file.
@@ -190,21 +190,25 @@ class _Run:
                 self._failed.append(Skipped(item.session_id, item.path, why(error, item.path)))
 
     def _stage_one(self, item: PlanItem) -> None:
-        staged = Staged(self._root, item.project, item.session_id)
+        staged = self._place(item)
         if change := change_in(item, self._companions):
             self._skip(item, change)
             return
         rename_new(staged.original, staged.path)
-        self._staged.append((item, staged))
+        self._staged.append(item)
         # Only from here on does nobody reach it by name: this look is the one that counts.
         if not item.is_at(staged.path):
-            self._return(item, staged, CHANGED)
+            self._return(item, CHANGED)
 
     def _skip(self, item: PlanItem, reason: str) -> None:
         self._skipped.append(Skipped(item.session_id, item.path, reason))
 
-    def _return(self, item: PlanItem, staged: Staged, reason: str) -> None:
-        self._staged.remove((item, staged))
+    def _place(self, item: PlanItem) -> Staged:
+        return Staged(self._root, item.project, item.session_id)
+
+    def _return(self, item: PlanItem, reason: str) -> None:
+        staged = self._place(item)
+        self._staged.remove(item)
         try:
             name = give_back(staged)
         except OSError as error:
@@ -223,10 +227,10 @@ class _Run:
             sync_directory(directory)
         if not self._plan.include_live:
             live = live_sessions(self._config)
-            for item, staged in self._staged[:]:
+            for item in self._staged[:]:
                 if reason := live.reason(item.session_id):
-                    self._return(item, staged, f"live: {reason}")
-        ids = dict.fromkeys(item.session_id for item, _ in self._staged)
+                    self._return(item, f"live: {reason}")
+        ids = dict.fromkeys(item.session_id for item in self._staged)
         self._is_committing = True
         tombstone_ids(self._plan.tombstone_path.parent, ids)
 
@@ -235,7 +239,7 @@ class _Run:
             # An interrupt may have come just after the commit: the tombstone decides.
             recover(self._root, self._plan.tombstone_path)
             return
-        for _, staged in self._staged:
+        for staged in map(self._place, self._staged):
             try:
                 give_back(staged)
             except OSError as problem:
@@ -245,13 +249,14 @@ class _Run:
             close_journal(self._root, self._directories())
 
     def _directories(self) -> list[str]:
-        return sorted({staged.directory for _, staged in self._staged})
+        return sorted({str(item.directory) for item in self._staged})
 
     def _reap(self) -> list[PlanItem]:
-        ids = {item.session_id for item, _ in self._staged}
+        ids = {item.session_id for item in self._staged}
         in_place = Holders(self._root, ids)
         deleted = []
-        for item, staged in self._staged:
+        for item in self._staged:
+            staged = self._place(item)
             try:
                 reap(staged, map(str, item.companions), in_place)
             except OSError as error:

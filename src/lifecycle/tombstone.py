@@ -140,7 +140,8 @@ def tombstone_ids(cache_dir: str | os.PathLike[str] | None, ids: Iterable[str]) 
         if reason := unrecordable(session_id):
             raise ValueError(f"cannot tombstone {session_id!r}: {reason}")
     if batch:
-        _append(Path(os.path.realpath(tombstone_path(cache_dir))), "".join(f"{i}\n" for i in batch))
+        data = "\n".join([*batch, ""]).encode()
+        _append(Path(os.path.realpath(tombstone_path(cache_dir))), data)
 
 
 def unrecordable(session_id: str) -> str:
@@ -187,13 +188,12 @@ def require_removable_id(path: Path, session_id: str) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), directory)
 
 
-def _append(path: Path, text: str) -> None:
+def _append(path: Path, data: bytes) -> None:
     made = create_directories(str(path.parent))
     try:
         with exclusive(str(path.parent)):
             last = reduce(lambda _, piece: piece, _checked(path), "\n")
-            ending = "" if last.endswith("\n") else "\n"
-            append_or_undo(str(path), (ending + text).encode())
+            append_or_undo(str(path), data if last.endswith("\n") else b"\n" + data)
     except BaseException:
         remove_empty_directories(made[::-1])
         raise
