@@ -69,6 +69,9 @@ def plan_delete(
 ) -> DeletePlan:
     """The sessions that pass all filters, each as it is now. Changes nothing at all.
 
+    `with_titles` fills in `PlanItem.title`. With `may_fork` a copy of this process may share the
+    reading of a thousand sessions or more; never beside other threads.
+
     A missing projects root gives an empty plan. Raises `NoFilterError` before anything is
     read where no filter is set, `AmbiguousSessionError` for a session id that fits several
     sessions, OSError where the projects root cannot be read.
