@@ -351,8 +351,9 @@ def _by_plan(
         if not aborted and not opts.dry_run:
             with progress(f"{options.command} goes on"):
                 done = execute(plan)
-            with accounted_for(result(done).in_words):
-                status = _tell_result(options, plan, done, result(done))
+            what = result(done)
+            with accounted_for(what.in_words if what.items else ""):
+                status = _tell_result(options, plan, done, what)
     if _as_json(options):
         from lifecycle._json import plan_fields, session
 
