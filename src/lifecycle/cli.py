@@ -82,8 +82,6 @@ def main(arguments: list[str] | None = None) -> int:
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     try:
         return _run(given)
-    except BrokenPipeError:
-        return FAILED
     finally:
         for stream in filter(None, (sys.stdout, sys.stderr)):
             _give_up_unwritten(stream)
@@ -116,7 +114,7 @@ def _run(given: list[str]) -> int:
     except UnwrittenError as error:
         return _fail(False, error, PARTLY)
     except BrokenPipeError:
-        raise
+        return FAILED
     except MemoryError:
         return _fail(as_json, RefusedError("out of memory"), FAILED)
     except (OSError, ValueError, LookupError, RuntimeError, RefusedError) as error:
@@ -351,17 +349,16 @@ def _by_plan(
         if not aborted and not opts.dry_run:
             with progress(f"{options.command} goes on"):
                 done = execute(plan)
-            what = result(done)
-            with accounted_for(what.in_words if what.items else ""):
-                status = _tell_result(options, plan, done, what)
-    if _as_json(options):
-        from lifecycle._json import plan_fields, session
+    what = result(done)
+    with accounted_for(what.in_words if what.items else ""):
+        if done is not plan:
+            status = _tell_result(options, plan, done, what)
+        if _as_json(options):
+            from lifecycle._json import plan_fields, session
 
-        fields = plan_fields(options.command, opts, done)
-        what = result(done)
-        fields[what.word] = map(session, what.items)
-        fields[what.place_name] = str(what.place)
-        with accounted_for(what.in_words if what.items else ""):
+            fields = plan_fields(options.command, opts, done)
+            fields[what.word] = map(session, what.items)
+            fields[what.place_name] = str(what.place)
             print_document({**fields, "aborted": aborted, "status": status})
     return status
 
