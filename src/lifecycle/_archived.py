@@ -13,8 +13,6 @@ from lifecycle._layout import NO_IDS, SUFFIX, is_directory, weigh
 from lifecycle._places import archive_directory
 from lifecycle._plan import DeleteOpts
 from lifecycle._titles import title_of
-from lifecycle._where import WorkingDirectory
-from lifecycle.ids import matches_session_id
 
 __all__ = [
     "ArchivedSession",
@@ -69,13 +67,10 @@ def archived_sessions(
 
 def fitting(sessions: Iterable[ArchivedSession], opts: DeleteOpts) -> tuple[ArchivedSession, ...]:
     """Those that pass the filters; one that cannot be read does not."""
-    where = WorkingDirectory(opts.project) if os.path.isabs(opts.project) else None
-    judge = Judge(opts, where, with_titles=False)
+    judge = Judge(opts)
 
     def fits(one: ArchivedSession) -> bool:
-        if not (where.may_be(one.project) if where else opts.project in one.project):
-            return False
-        if opts.session_id and not matches_session_id(one.session_id, opts.session_id):
+        if not judge.fits_project(one.project) or not judge.fits_id(one.session_id):
             return False
         verdict = judge.verdict(str(one.path), one.project, None)
         return verdict is not None and not verdict[0]

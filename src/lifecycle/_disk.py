@@ -35,6 +35,7 @@ __all__ = [
     "require_removable",
     "set_aside",
     "set_modified",
+    "superseded",
     "sync_directory",
 ]
 
@@ -286,6 +287,11 @@ def _unlink_or_undo(source: str, target: str) -> None:
             except OSError as problem:
                 error.add_note(f"{target} stays too: {problem.strerror}")
         raise
+
+
+def superseded(path: str) -> str:
+    """A name beside the path for old content; of a transcript the one that Claude Code gives."""
+    return f"{path}.superseded-{time.time_ns() // 1_000_000}"
 
 
 def set_aside(source: str, aside: str) -> None:

@@ -9,6 +9,7 @@ from lifecycle._records import all_earlier, first_cwd, last_recorded, latest_any
 from lifecycle._titles import title_of
 from lifecycle._transcript import Measure, measure
 from lifecycle._where import WorkingDirectory
+from lifecycle.ids import matches_session_id
 
 __all__ = ["Judge", "Verdict", "is_gone"]
 
@@ -34,14 +35,23 @@ def is_gone(path: str) -> bool:
 
 
 class Judge:
-    """Judges transcripts by the filters of one plan; reads only, and remembers nothing."""
+    """Judges sessions by the filters of one plan; reads only, and remembers nothing."""
 
-    def __init__(self, opts: DeleteOpts, where: WorkingDirectory | None, with_titles: bool) -> None:
+    def __init__(self, opts: DeleteOpts, *, with_titles: bool = False) -> None:
         self._opts = opts
-        self._where = where
+        self._where = WorkingDirectory(opts.project) if os.path.isabs(opts.project) else None
         self._with_titles = with_titles
         self._before = None if opts.before is None else nanoseconds(opts.before)
         self._limit = b"" if self._before is None else stamp_at(self._before)
+
+    def fits_project(self, name: str) -> bool:
+        """Whether a project directory of this name may hold what is meant."""
+        return self._where.may_be(name) if self._where else self._opts.project in name
+
+    def fits_id(self, session_id: str) -> bool:
+        """Whether the id is the one that is asked for, if any is."""
+        wanted = self._opts.session_id
+        return not wanted or matches_session_id(session_id, wanted)
 
     def verdict(self, path: str, project: str, directory: str | None) -> Verdict | None:
         """None where a filter says no, or the transcript is gone.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from operator import attrgetter
 from stat import S_ISDIR, S_ISREG
 
@@ -25,7 +25,8 @@ __all__ = [
     "Companions",
     "Project",
     "Projects",
-    "ids_in",
+    "doubt_by",
+    "ids_by_project",
     "is_directory",
     "projects",
     "read_project",
@@ -172,11 +173,28 @@ def _add_other(found: Project, entry: os.DirEntry[str]) -> None:
         found.companions.setdefault(owner, []).append(entry.name)
 
 
-def ids_in(directory: str, session_ids: Collection[str]) -> Iterable[str]:
-    """Ids with a transcript of that name in the directory: those asked for, and maybe others.
+def ids_by_project(
+    root: str, directories: Iterable[str], session_ids: Collection[str]
+) -> Iterator[tuple[str, Iterable[str] | None]]:
+    """Which ids have a transcript of that name in each project: those asked for, maybe others.
 
-    Raises OSError where that cannot be told.
+    None for a project where that cannot be told, and so may hold any of them.
     """
+    for project in directories:
+        try:
+            yield project, _ids_in(os.path.join(root, project), session_ids)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            yield project, None
+
+
+def doubt_by(unread: list[str]) -> str:
+    """Why what is keyed by an id alone must stay while there are such projects."""
+    return f"{unread[0]} cannot be read, and may hold the same session"
+
+
+def _ids_in(directory: str, session_ids: Collection[str]) -> Iterable[str]:
     if len(session_ids) >= _FEW:
         names = os.listdir(directory)
         return (name[: -len(SUFFIX)] for name in names if name.endswith(SUFFIX))
@@ -255,6 +273,13 @@ class Companions:
         if self._stores is None:
             self._stores = _list_stores(self._config) if self._config else {}
         return self._stores.get(session_id, [])
+
+    def paths(self, project: str, session_id: str, *, with_stores: bool = True) -> list[str]:
+        """Where all companions lie, or those in the project directory alone."""
+        names = self.in_project(project, session_id)
+        if with_stores:
+            names = names + self.in_stores(session_id)
+        return [self.absolute(name) for name in names]
 
     def absolute(self, relative: str) -> str:
         """Where a relative companion path lies."""

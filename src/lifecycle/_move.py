@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from lifecycle._disk import (
     remove_empty_directories,
     require_removable,
     set_aside,
+    superseded,
     sync_directory,
 )
 
@@ -169,8 +169,7 @@ def _put_back(outgoing: str, source: str) -> None:
         if name_new(outgoing, source):
             return
     except FileExistsError:
-        # Of a transcript a name that Claude Code uses for old content of the session.
-        if name_new(outgoing, f"{source}.superseded-{time.time_ns() // 1_000_000}"):
+        if name_new(outgoing, superseded(source)):
             return
     remove(outgoing)
 

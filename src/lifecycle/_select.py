@@ -18,7 +18,8 @@ from lifecycle._layout import (
     SUFFIX,
     Companions,
     Project,
-    ids_in,
+    doubt_by,
+    ids_by_project,
     projects,
     read_project,
     weigh,
@@ -27,14 +28,14 @@ from lifecycle._live import live_sessions
 from lifecycle._places import config_of
 from lifecycle._plan import DeleteOpts, PlanItem, Skipped, nanoseconds, why
 from lifecycle._share import share
-from lifecycle._where import WorkingDirectory
-from lifecycle.ids import AmbiguousSessionError, matches_session_id
+from lifecycle.ids import AmbiguousSessionError
 
-__all__ = ["CHANGED", "Candidate", "Selection", "change_in", "select"]
+__all__ = ["CHANGED", "GONE", "Candidate", "Selection", "change_in", "select"]
 
 # Project and session id of a session that passed the filters on names.
 Candidate = tuple[str, str]
 CHANGED = "changed since the plan was made"
+GONE = "gone since the plan was made"
 _STAGED = "staged by an interrupted delete; the next command that changes files settles it"
 
 
@@ -69,10 +70,10 @@ class Selection:
         self.skipped: list[Skipped] = []
         self.passed: list[Path] = []
         self.candidates: list[Candidate] = []
-        self.live = live_sessions(config_of(root))
-        self._companions = Companions(root, config_of(root))
-        self._where = WorkingDirectory(opts.project) if os.path.isabs(opts.project) else None
-        self._judge = Judge(opts, self._where, with_titles)
+        config = config_of(root)
+        self.live = live_sessions(config)
+        self._companions = Companions(root, config)
+        self._judge = Judge(opts, with_titles=with_titles)
         self._directories: dict[str, Path] = {}
         self._copies: dict[str, list[str]] | None = None
         self._unread: list[str] = []
@@ -83,9 +84,9 @@ class Selection:
     def _walk(self) -> None:
         for name, reason in self._projects.odd:
             # One session that was asked for by name is not in a directory that is no project.
-            if self._fits_project(name) and not self.opts.session_id:
+            if self._judge.fits_project(name) and not self.opts.session_id:
                 self._skip("", Path(self.root, name), reason)
-        for project in filter(self._fits_project, self._projects.directories):
+        for project in filter(self._judge.fits_project, self._projects.directories):
             try:
                 if not self._may_hold(project):
                     continue
@@ -96,9 +97,6 @@ class Selection:
                 continue
             self._take(project, listing)
 
-    def _fits_project(self, name: str) -> bool:
-        return self._where.may_be(name) if self._where else self.opts.project in name
-
     def _may_hold(self, project: str) -> bool:
         """Whether a name in the project begins as the id that is asked for, if any is."""
         wanted = self.opts.session_id
@@ -107,20 +105,16 @@ class Selection:
         names = os.listdir(os.path.join(self.root, project))
         return any(name.startswith(wanted) for name in names)
 
-    def _fits_id(self, session_id: str) -> bool:
-        wanted = self.opts.session_id
-        return not wanted or matches_session_id(session_id, wanted)
-
     def _take(self, project: str, listing: Project) -> None:
         directory = self._directories[project] = Path(self.root, project)
         odd = [(name.removesuffix(SUFFIX), name, reason) for name, reason in listing.odd]
         odd += [(name, name + STAGED_SUFFIX, _STAGED) for name in listing.staged]
         for session_id, name, reason in odd:
-            if self._fits_id(session_id):
+            if self._judge.fits_id(session_id):
                 self._skip(session_id, directory / name, reason)
         fitting = listing.sessions
         if self.opts.session_id:
-            fitting = list(filter(self._fits_id, fitting))
+            fitting = list(filter(self._judge.fits_id, fitting))
         self.candidates += [(project, session_id) for session_id in fitting]
         self._companions.add(project, listing)
 
@@ -203,12 +197,9 @@ class Selection:
     def _belonging(
         self, session_id: str, project: str, with_stores: bool
     ) -> tuple[tuple[Path, ...], int, int]:
-        relative = self._companions.in_project(project, session_id)
-        if with_stores:
-            relative = relative + self._companions.in_stores(session_id)
-        if not relative:
+        paths = self._companions.paths(project, session_id, with_stores=with_stores)
+        if not paths:
             return (), 0, 0
-        paths = [self._companions.absolute(name) for name in relative]
         return (tuple(map(Path, paths)), *weigh(paths))
 
     def _copies_of(self, session_id: str, project: str) -> tuple[str, ...]:
@@ -235,12 +226,12 @@ class Selection:
 
     def without_doubt(self, matched: tuple[PlanItem, ...]) -> tuple[PlanItem, ...]:
         """Leaves alone what owns things by its id alone, as a project that is hidden may too."""
-        kept = tuple(item for item in matched if item.takes_stores or item.also_in)
-        for item in matched if len(kept) < len(matched) else ():
-            if not item.takes_stores and not item.also_in:
-                reason = f"{self._unread[0]} cannot be read, and may hold the same session"
-                self._skip(item.session_id, item.path, reason)
-        return kept
+        doubtful = [item for item in matched if not item.takes_stores and not item.also_in]
+        if not doubtful:
+            return matched
+        for item in doubtful:
+            self._skip(item.session_id, item.path, doubt_by(self._unread))
+        return tuple(item for item in matched if item.takes_stores or item.also_in)
 
     def _last_copy(self, item: PlanItem) -> PlanItem:
         try:
@@ -258,16 +249,20 @@ class Selection:
 
 
 def change_in(item: PlanItem, companions: Companions) -> str:
-    """What is no longer as it was planned, or empty. Raises OSError where it is gone."""
+    """What is no longer as it was planned, or empty. Raises OSError where that is hidden."""
+    try:
+        return _change_in(item, companions)
+    except FileNotFoundError:
+        return GONE
+
+
+def _change_in(item: PlanItem, companions: Companions) -> str:
     path = str(item.path)
     if os.path.islink(os.path.dirname(path)):
         return "the project directory is a symbolic link now"
     if not item.is_at(path):
         return CHANGED
-    names = companions.in_project(item.project, item.session_id)
-    if item.takes_stores:
-        names = names + companions.in_stores(item.session_id)
-    paths = [companions.absolute(name) for name in names]
+    paths = companions.paths(item.project, item.session_id, with_stores=item.takes_stores)
     if not paths and not item.companions:
         return ""
     same = paths == list(map(str, item.companions))
@@ -291,12 +286,8 @@ def _copies(
     first: dict[str, str] = {}
     several: dict[str, list[str]] = {}
     unread = []
-    for project in directories:
-        try:
-            held = ids_in(os.path.join(root, project), ids)
-        except FileNotFoundError:
-            continue
-        except OSError:
+    for project, held in ids_by_project(root, directories, ids):
+        if held is None:
             unread.append(project)
             continue
         for session_id in held:

@@ -10,18 +10,24 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from lifecycle._disk import remove, rename_new, replace_atomically, sync_directory
+from lifecycle._disk import (
+    remove,
+    rename_new,
+    replace_atomically,
+    superseded,
+    sync_directory,
+)
 from lifecycle._layout import (
     STAGED_SUFFIX,
     STORES,
     SUFFIX,
     TEMPORARY,
     Companions,
-    ids_in,
+    doubt_by,
+    ids_by_project,
     projects,
     read_project,
 )
@@ -130,9 +136,7 @@ def _settle(root: str, staged: list[Staged], tombstones: set[str], outcome: Reco
     for item in staged:
         try:
             if item.session_id in dead:
-                names = companions.in_project(item.project, item.session_id)
-                names = names + companions.in_stores(item.session_id)
-                reap(item, map(companions.absolute, names), in_place)
+                reap(item, companions.paths(item.project, item.session_id), in_place)
                 outcome.reaped.append(Path(item.original))
             else:
                 outcome.given_back.append(Path(give_back(item)))
@@ -153,7 +157,7 @@ def give_back(item: Staged) -> str:
         if os.path.samefile(item.path, item.original):
             remove(item.path)
             return item.original
-        other = f"{item.original}.superseded-{time.time_ns() // 1_000_000}"
+        other = superseded(item.original)
         rename_new(item.path, other)
         return other
     return item.original
@@ -176,7 +180,7 @@ def reap(item: Staged, companions: Iterable[str], in_place: Holders) -> None:
         elif not held_by or (beside and item.project not in held_by):
             remove(path)
     if doubt:
-        raise PermissionError(errno.EACCES, in_place.doubt, doubt)
+        raise PermissionError(errno.EACCES, doubt_by(in_place.unread), doubt)
     remove(item.path)
 
 
@@ -188,21 +192,12 @@ class Holders:
         """Session id -> projects that hold it."""
         self.unread: list[str] = []
         """Projects that cannot be read, and so may hold any of them."""
-        for project in projects(root).directories:
-            try:
-                held = ids_in(os.path.join(root, project), session_ids)
-            except FileNotFoundError:
-                continue
-            except OSError:
+        for project, held in ids_by_project(root, projects(root).directories, session_ids):
+            if held is None:
                 self.unread.append(project)
                 continue
             for session_id in session_ids.intersection(held):
                 self.by_id.setdefault(session_id, []).append(project)
-
-    @property
-    def doubt(self) -> str:
-        """Why what is keyed by id alone must stay, though no project is known to hold the id."""
-        return f"{self.unread[0]} cannot be read, and may hold the same session"
 
 
 def _read_journal(root: str) -> list[str] | None:

@@ -152,7 +152,7 @@ def execute_archive(plan: ArchivePlan) -> ArchivePlan:
         for item in plan.matched:
             reason = problem = ""
             try:
-                reason = _change(item, mover)
+                reason = change_in(item, mover.companions)
                 if not reason:
                     mover.archive(item.session_id, include_live=plan.include_live)
                     archived.append(item)
@@ -173,13 +173,6 @@ def execute_archive(plan: ArchivePlan) -> ArchivePlan:
         skipped=by_path(plan.skipped, skipped),
         failed=by_path(failed),
     )
-
-
-def _change(item: PlanItem, mover: _Mover) -> str:
-    try:
-        return change_in(item, mover.companions)
-    except FileNotFoundError:
-        return "gone since the plan was made"
 
 
 def archive_session(

@@ -24,7 +24,7 @@ from lifecycle._layout import Companions
 from lifecycle._live import live_sessions
 from lifecycle._places import config_of, root_directory
 from lifecycle._plan import DeleteOpts, NoFilterError, Plan, PlanItem, Skipped, by_path, why
-from lifecycle._select import CHANGED, change_in, select
+from lifecycle._select import CHANGED, GONE, change_in, select
 from lifecycle._staging import (
     Holders,
     Recovery,
@@ -188,7 +188,7 @@ class _Run:
             try:
                 self._stage_one(item)
             except FileNotFoundError:
-                self._skip(item, "gone since the plan was made")
+                self._skip(item, GONE)
             except OSError as error:
                 self._failed.append(Skipped(item.session_id, item.path, why(error, item.path)))
 

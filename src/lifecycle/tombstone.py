@@ -18,6 +18,7 @@ from lifecycle._disk import (
     exclusive,
     remove_empty_directories,
     replace_atomically,
+    require_removable,
 )
 from lifecycle._places import cache_directory
 from lifecycle._transcript import open_regular
@@ -183,9 +184,7 @@ def require_removable_id(path: Path, session_id: str) -> None:
     Reads only. An id that is not there can always be.
     """
     if session_id in load_tombstone_file(path):
-        directory = os.path.realpath(path.parent)
-        if not os.access(directory, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), directory)
+        require_removable(os.path.realpath(path))
 
 
 def _append(path: Path, data: bytes) -> None:
