@@ -2,7 +2,7 @@
 
 import sys
 
-from lifecycle.cli import main
+from lifecycle.cli import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

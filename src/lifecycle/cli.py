@@ -7,6 +7,7 @@ exactly one JSON document, on every path.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     P = TypeVar("P", bound=Plan)
 
-__all__ = ["main"]
+__all__ = ["main", "run"]
 
 DONE, FAILED, USAGE, PARTLY = 0, 1, 2, 3
 
@@ -67,6 +68,17 @@ class _Parser(argparse.ArgumentParser):
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, width=88)
+
+
+def run() -> int:
+    """`main` for a process that ends with it."""
+    # Nothing here makes garbage that only a collection finds, and the interpreter's last one
+    # would look at every module once more: a seventh of the time of a small run.
+    gc.disable()
+    try:
+        return main()
+    finally:
+        gc.freeze()
 
 
 def main(arguments: list[str] | None = None) -> int:
