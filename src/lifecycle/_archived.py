@@ -72,7 +72,8 @@ def fitting(sessions: Iterable[ArchivedSession], opts: DeleteOpts) -> tuple[Arch
     def fits(one: ArchivedSession) -> bool:
         if not judge.fits_project(one.project) or not judge.fits_id(one.session_id):
             return False
-        verdict = judge.verdict(str(one.path), one.project, None)
+        path = str(one.path)
+        verdict = None if judge.is_too_new(path) else judge.verdict(path, one.project, None)
         return verdict is not None and not verdict[0]
 
     return tuple(filter(fits, sessions))

@@ -53,6 +53,15 @@ class Judge:
         wanted = self._opts.session_id
         return not wanted or matches_session_id(session_id, wanted)
 
+    def is_too_new(self, path: str) -> bool:
+        """Whether the file's date says no; what cannot be looked at is for `verdict` to name."""
+        if self._before is None:
+            return False
+        try:
+            return os.lstat(path).st_mtime_ns >= self._before
+        except OSError:
+            return False
+
     def verdict(self, path: str, project: str, directory: str | None) -> Verdict | None:
         """None where a filter says no, or the transcript is gone.
 
@@ -67,8 +76,6 @@ class Judge:
 
     def _verdict(self, path: str, project: str, directory: str | None) -> Verdict | None:
         opts = self._opts
-        if self._before is not None and os.lstat(path).st_mtime_ns >= self._before:
-            return None
         # First, since it reads no further than the answer; counting reads everything.
         if opts.routine and not _is_routine(path):
             return None

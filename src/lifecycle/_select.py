@@ -146,6 +146,8 @@ class Selection:
     def _verdict(self, candidate: Candidate) -> Verdict | None:
         project, session_id = candidate
         path = self._path(candidate)
+        if self._judge.is_too_new(path):
+            return None
         beside = self._companions.in_project(project, session_id)
         has_own = beside and f"projects/{project}/{session_id}" in beside
         directory = path.removesuffix(SUFFIX) if has_own else None

@@ -51,8 +51,10 @@ def share(function: Callable[[T], R], things: Sequence[T]) -> list[R]:
         # Whoever ignores the signal of a child's end has nothing to wait for.
         with suppress(ChildProcessError):
             os.waitpid(child, 0)
-    others = iter(map(function, things[1::2]) if theirs is None else theirs)
-    return [next(others) if number % 2 else own[number // 2] for number in range(len(things))]
+    others = list(map(function, things[1::2])) if theirs is None else theirs
+    found = own + others
+    found[::2], found[1::2] = own, others
+    return found
 
 
 def _may_fork() -> bool:
