@@ -259,7 +259,7 @@ def change_in(item: PlanItem, companions: Companions) -> str:
 
 
 def _change_in(item: PlanItem, companions: Companions) -> str:
-    path = str(item.path)
+    path = item.location
     if os.path.islink(os.path.dirname(path)):
         return "the project directory is a symbolic link now"
     if not item.is_at(path):
