@@ -1006,6 +1006,28 @@ def test_archived_sessions_are_listed_the_last_archived_first(place: Place) -> N
     assert found[0].path == foreign
 
 
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [(None, [A, B]), (A, [A]), (A[:8], [A]), (A[:7], []), ("", []), (f"{A}.jsonl", [])],
+)
+def test_the_archive_is_asked_for_one_session_as_the_projects_are(
+    place: Place, wanted: str | None, found: list[str]
+) -> None:
+    for session_id in (A, B):
+        write_session(place.root, IN_APP, session_id, at=AT)
+        archive_session(session_id)
+    assert sorted(one.session_id for one in archived_sessions(None, wanted)) == sorted(found)
+
+
+def test_no_id_restores_nothing_even_where_only_one_session_is_archived(place: Place) -> None:
+    write_session(place.root, IN_APP, A, at=AT)
+    archive_session(A)
+    before = place.everything()
+    with pytest.raises(SessionNotFoundError):
+        restore_session("")
+    assert place.everything() == before
+
+
 def test_a_missing_archive_lists_nothing_and_is_not_made(place: Place) -> None:
     before = place.everything()
     assert archived_sessions() == ()

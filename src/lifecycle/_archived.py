@@ -13,6 +13,7 @@ from lifecycle._layout import NO_IDS, SUFFIX, is_directory, weigh
 from lifecycle._places import archive_directory
 from lifecycle._plan import DeleteOpts
 from lifecycle._titles import title_of
+from lifecycle.ids import matches_session_id
 
 __all__ = [
     "ArchivedSession",
@@ -53,12 +54,15 @@ class ArchivedSession:
 
 
 def archived_sessions(
-    archive_dir: str | os.PathLike[str] | None = None,
+    archive_dir: str | os.PathLike[str] | None = None, wanted: str | None = None
 ) -> tuple[ArchivedSession, ...]:
-    """What can be restored, the last archived first; empty where there is no archive."""
+    """What can be restored, the last archived first; empty where there is no archive.
+
+    With `wanted` only what that id, or beginning of one, fits.
+    """
     archive = archive_directory(archive_dir)
     found = []
-    for name in archived_ids(archive):
+    for name in archived_ids(archive, wanted):
         # Not there where an interrupted run left only companions, or one restores it just now.
         with suppress(FileNotFoundError):
             found.append(_archived(archive, name))
@@ -100,19 +104,27 @@ def transcript_in(directory: str, session_id: str) -> str:
     return os.path.join(directory, session_id + SUFFIX)
 
 
-def archived_ids(archive: str) -> list[str]:
-    """Ids with a transcript in the archive, or with what an interrupted run left of one."""
-    found = set()
+def archived_ids(archive: str, wanted: str | None = None) -> list[str]:
+    """Ids with a transcript in the archive, or with what an interrupted run left of one.
+
+    With `wanted` only those that fit it.
+    """
+    found, others = set(), []
     try:
         with os.scandir(archive) as scan:
             for entry in scan:
-                if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
-                    found.add(entry.name.removesuffix(SUFFIX))
-                elif _has_origin(archive, entry.name):
-                    found.add(entry.name)
+                name = entry.name
+                if not name.startswith(wanted or ""):
+                    continue
+                if name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
+                    found.add(name.removesuffix(SUFFIX))
+                else:
+                    others.append(name)
     except FileNotFoundError:
         return []
-    return sorted(found.difference(NO_IDS))
+    found.update(name for name in others if name not in found and _has_origin(archive, name))
+    found.difference_update(NO_IDS)
+    return sorted(name for name in found if wanted is None or matches_session_id(name, wanted))
 
 
 def _has_origin(archive: str, name: str) -> bool:

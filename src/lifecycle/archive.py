@@ -61,7 +61,6 @@ from lifecycle.ids import (
     AmbiguousSessionError,
     SessionNotFoundError,
     find_sessions,
-    matches_session_id,
     only_match,
 )
 from lifecycle.tombstone import remove_tombstones, require_removable_id, tombstone_path
@@ -233,7 +232,7 @@ def restore_session(
     made = create_directories(root) if os.path.isdir(archive) else []
     try:
         with _Mover.opened(root, archive) as mover:
-            fitting = [name for name in archived_ids(archive) if matches_session_id(name, wanted)]
+            fitting = archived_ids(archive, wanted)
             found = only_match(wanted, [Path(archive, name + SUFFIX) for name in fitting])
             return mover.restore(found.stem, project, dead)
     except BaseException:
@@ -260,9 +259,8 @@ def _usable_archive(archive_dir: str | os.PathLike[str] | None, root: str) -> st
 def _id_anywhere(wanted: str, root: str, archive: str) -> str:
     """The one id that fits, of a session in a project or in the archive."""
     places = {path.stem: path for path in find_sessions(wanted, root)}
-    for name in archived_ids(archive):
-        if matches_session_id(name, wanted):
-            places.setdefault(name, Path(archive, name + SUFFIX))
+    for name in archived_ids(archive, wanted):
+        places.setdefault(name, Path(archive, name + SUFFIX))
     return only_match(wanted, list(places.values())).stem
 
 

@@ -536,8 +536,7 @@ def _whereabouts(options: argparse.Namespace, session_id: str) -> str:
     from lifecycle.ids import matches_session_id
     from lifecycle.tombstone import load_tombstones
 
-    archived = archived_ids(archive_directory(_directory(options, "archive_dir")))
-    if any(matches_session_id(one, session_id) for one in archived):
+    if archived_ids(archive_directory(_directory(options, "archive_dir")), session_id):
         return "it is archived: see restore"
     dead = load_tombstones(_directory(options, "cache_dir"))
     return "it was deleted" if any(matches_session_id(one, session_id) for one in dead) else ""
@@ -624,7 +623,8 @@ def _list_archived(options: argparse.Namespace, opts: DeleteOpts | None) -> int:
     from lifecycle.archive import archived_sessions, fitting
     from lifecycle.ids import SessionNotFoundError
 
-    found = archived_sessions(_directory(options, "archive_dir"))
+    wanted = opts.session_id or None if opts else None
+    found = archived_sessions(_directory(options, "archive_dir"), wanted)
     if opts is not None and opts.has_filter:
         found = fitting(found, opts)
         if opts.session_id and not found:
