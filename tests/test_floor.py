@@ -160,7 +160,8 @@ IMAGE: Record = {"type": "image", "source": {"data": "x" * 999}}
 TEXT: Record = {"type": "text", "text": "It  works"}
 TRANSCRIPTS: dict[str, tuple[Sequence[Record], tuple[int, int, int]]] = {
     "empty": ([], (0, 0, 0)),
-    "bookkeeping": ([bookkeeping("mode", SID), {"type": "progress"}, {"a": 1}], (0, 0, 0)),
+    "bookkeeping": ([bookkeeping("mode", SID), {"type": "progress"}], (0, 0, 0)),
+    "of no type": ([{"a": 1}, {"type": 1}, {}], (0, 3, 0)),
     "typed": ([user("Fix it", SID, AT)], (1, 1, 0)),
     "an answer": ([assistant([THOUGHT, CALL, TEXT], SID, AT)], (0, 1, 8)),
     "a tool result": ([user([RESULT], SID, AT)], (0, 1, 0)),

@@ -42,7 +42,8 @@ class Message:
     """One message of a session."""
 
     role: str
-    """`user`, `assistant`, `system`, `summary`, or `unreadable` for a line that is no record."""
+    """`user`, `assistant`, `system`, `summary`, or `unreadable` for a line that is no record, or
+    one without a type."""
     text: str
     """What was said, flattened: calls, results and thoughts are runs that open with `[TOOL:`,
     `[TOOL_RESULT` or `[THINKING`."""
@@ -103,8 +104,10 @@ def read_messages(path: str | os.PathLike[str]) -> Iterator[Message]:
     """
     for line in lines(os.path.expanduser(path)):
         record = parse(line)
-        said = ("unreadable", "") if record is None else message_of(record)
-        if said is not None:
+        # A record that does not say of which type it is may be anything, and of any worth.
+        if record is None or not isinstance(record.get("type"), str):
+            yield Message("unreadable", "")
+        elif said := message_of(record):
             yield Message(*said)
 
 
