@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -17,6 +18,9 @@ import pytest
 from lifecycle.cli import main
 
 SOURCE = Path(main.__code__.co_filename).parent.parent
+
+# Where it is ignored, as in the background of a script, the processes of the tests would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Entry = tuple[str, int, int, bytes]
 Tree = dict[str, Entry]
