@@ -1160,6 +1160,38 @@ def test_a_file_that_is_no_transcript_is_not_archived_by_its_path(
     assert snapshot(tmp_path) == before
 
 
+PARTS = [
+    f"projects/{IN_APP}/agent-1a2b3c4d.jsonl",
+    f"projects/{IN_APP}/{A}.orphaned-1-0123abcd.jsonl",
+    f"projects/{IN_APP}/{A}/subagents/agent-1a2b3c4d.jsonl",
+    f"projects/{IN_APP}/{A}/workflows/step.jsonl",
+]
+PARTS_OF_THE_KNOWN = [
+    f"projects/{IN_APP}/memory/log.jsonl",
+    "projects/loose.jsonl",
+    f"archive/{B}/projects/{IN_APP}/{B}/step.jsonl",
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "config"),
+    [(path, ".claude") for path in PARTS + PARTS_OF_THE_KNOWN]
+    + [(path, "other") for path in PARTS],
+)
+def test_what_is_part_of_a_session_is_not_archived_by_its_path(
+    place: Place, monkeypatch: pytest.MonkeyPatch, path: str, config: str
+) -> None:
+    for session_id in (A, B):
+        write_session(place.root, IN_APP, session_id, at=AT)
+    archive_session(B)
+    part = write_lines(place.config / path, [user("hi", A, AT)])
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(place.base / config))
+    before = place.everything()
+    with pytest.raises(SessionNotFoundError):
+        archive_session(part)
+    assert place.everything() == before
+
+
 def test_without_a_config_directory_no_settings_are_read(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "doubt_by",
     "ids_by_project",
     "is_directory",
+    "is_session_name",
     "projects",
     "read_project",
     "weigh",
@@ -141,7 +142,7 @@ def read_project(root: str, project: str) -> Project:
     sessions = found.sessions
     for entry in entries:
         name = entry.name
-        if name.endswith(SUFFIX) and _is_session_name(name):
+        if is_session_name(name):
             if entry.is_file(follow_symlinks=False):
                 sessions.append(name[: -len(SUFFIX)])
             else:
@@ -151,8 +152,9 @@ def read_project(root: str, project: str) -> Project:
     return found
 
 
-def _is_session_name(name: str) -> bool:
-    if name.startswith(AGENT_PREFIX) or name[: -len(SUFFIX)] in NO_IDS:
+def is_session_name(name: str) -> bool:
+    """Whether a file of this name in a project directory is a session, not a companion of one."""
+    if not name.endswith(SUFFIX) or name.startswith(AGENT_PREFIX) or name[: -len(SUFFIX)] in NO_IDS:
         return False
     return name.count(".") == 1 or not re.fullmatch(_SET_ASIDE, name.removesuffix(SUFFIX), re.S)
 

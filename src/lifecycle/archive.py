@@ -41,7 +41,7 @@ from lifecycle._disk import (
     remove_empty_directories,
     remove_empty_tree,
 )
-from lifecycle._layout import NO_IDS, SUFFIX, TEMPORARY, Companions
+from lifecycle._layout import STORES, SUFFIX, TEMPORARY, Companions, is_session_name
 from lifecycle._live import LiveSessionError, live_sessions
 from lifecycle._move import ArchiveConflictError, Move, same_content, transfer
 from lifecycle._places import (
@@ -242,17 +242,19 @@ def restore_session(
 
 def _usable_archive(archive_dir: str | os.PathLike[str] | None, root: str) -> str:
     archive = archive_directory(archive_dir)
-    real, real_root = os.path.realpath(archive), os.path.realpath(root)
-    place = real
+    place = os.path.realpath(archive)
     while not os.path.lexists(place):
         place = os.path.dirname(place)
     if not os.path.isdir(place):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), archive)
-    if os.path.commonpath([real, real_root]) in (real, real_root):
-        raise ValueError(
-            f"the archive directory {archive} and the projects root {root} must lie apart: "
-            "the retention sweep empties whatever lies in the projects root"
-        )
+    config = config_of(root)
+    swept = [root, *(os.path.join(config, store) for store in STORES if config)]
+    for place in swept:
+        if _is_below(archive, place) or _is_below(root, archive):
+            raise ValueError(
+                f"the archive directory {archive} and {place} must lie apart: "
+                "the retention sweep empties whatever lies there"
+            )
     return archive
 
 
@@ -268,23 +270,32 @@ def _of_path(
     wanted: str, archive_dir: str | os.PathLike[str] | None, root: str, is_given: bool
 ) -> tuple[str, str, str]:
     """Projects root, session id, and project (empty for a path in the archive) of a path."""
-    directory, name = os.path.split(os.path.abspath(os.path.expanduser(wanted)))
+    path = os.path.abspath(os.path.expanduser(wanted))
+    directory, name = os.path.split(path)
     session_id = name.removesuffix(SUFFIX)
-    if not name.endswith(SUFFIX) or session_id in NO_IDS:
+    if not is_session_name(name):
         raise SessionNotFoundError(wanted)
-    if os.path.realpath(directory) == os.path.realpath(archive_directory(archive_dir)):
+    archive = archive_directory(archive_dir)
+    if os.path.realpath(directory) == os.path.realpath(archive):
         return root, session_id, ""
     implied = os.path.dirname(directory)
     if os.path.realpath(implied) != os.path.realpath(root):
-        known = os.path.lexists(os.path.join(directory, name)) or os.path.lexists(
-            transcript_in(archive_directory(archive_dir), session_id)
+        is_known = any(map(os.path.lexists, (path, transcript_in(archive, session_id))))
+        # What a session or a project keeps in a directory of its own is no session.
+        is_part = os.path.lexists(implied + SUFFIX) or any(
+            _is_below(directory, place) for place in (root, archive)
         )
-        if is_given or not known or implied == os.path.dirname(implied):
+        if is_given or is_part or not is_known or implied == os.path.dirname(implied):
             raise SessionNotFoundError(wanted)
-        if not _is_transcript(os.path.join(directory, name)):
+        if not _is_transcript(path):
             raise ValueError(f"{wanted} holds no records of Claude Code: name its projects root")
         root = implied
     return root, session_id, os.path.basename(directory)
+
+
+def _is_below(directory: str, place: str) -> bool:
+    real, real_place = os.path.realpath(directory), os.path.realpath(place)
+    return os.path.commonpath([real, real_place]) == real_place
 
 
 class _Mover:
@@ -342,7 +353,9 @@ class _Mover:
         target = Path(transcript_in(self._archive, session_id))
         if len(held) > 1:
             paths = [Path(transcript_in(os.path.join(self._root, p), session_id)) for p in held]
-            raise AmbiguousSessionError(session_id, paths)
+            error = AmbiguousSessionError(session_id, paths)
+            error.add_note("an id that stands in two projects cannot be archived")
+            raise error
         if not held and not target.is_file():
             raise SessionNotFoundError(session_id)
         if held and project not in ("", held[0]):
