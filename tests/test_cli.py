@@ -19,6 +19,8 @@ import pytest
 
 from conftest import Place, Run, command, finish, snapshot
 from lifecycle import DeleteOpts, load_tombstones, plan_delete
+from lifecycle._words import OPTIONS
+from lifecycle.cli import _COMMANDS
 from sample import (
     Sample,
     add_bystanders,
@@ -183,6 +185,12 @@ BAD: dict[str, tuple[int, list[str]]] = {
     "no filter but flags": (2, ["delete", "-n", "-y", "--include-live"]),
     "no filter for archive": (2, ["archive"]),
     "ids and filters": (2, ["archive", ONE, "--before", "1d"]),
+    "ids and a dry run": (2, ["archive", ONE, "-n"]),
+    "two projects": (2, ["delete", "--project", "app", "--project=web", "-y"]),
+    "two dates": (2, ["archive", "--before", "1d", "--before", "2d", "-y"]),
+    "two limits": (2, ["list", "--max-messages", "5", "--max-messages", "9"]),
+    "no project before an option": (2, ["delete", "--project", "-n", "-y"]),
+    "a value for a flag": (2, ["delete", ONE, "--dry-run=no"]),
     "empty id": (2, ["delete", ""]),
     "blank id": (2, ["archive", " "]),
     "empty project": (2, ["delete", "--project", ""]),
@@ -209,6 +217,7 @@ BAD: dict[str, tuple[int, list[str]]] = {
     "archive directory is a file": (1, ["archive", ONE, "--archive-dir", "FILE"]),
     "archive directory below a file": (1, ["archive", ONE, "--archive-dir", "FILE/x"]),
     "archive inside the root": (1, ["archive", ONE, "--archive-dir", "ROOT/x"]),
+    "archive in a store": (1, ["archive", ONE, "--archive-dir", "CONFIG/todos/x"]),
     "archive around the root": (1, ["archive", "--before", "1d", "--archive-dir", "CONFIG"]),
     "cache directory is a file": (1, ["delete", ONE, "-y", "--cache-dir", "FILE"]),
     "cache directory is a file, dry": (1, ["delete", ONE, "-n", "--cache-dir", "FILE"]),
@@ -235,11 +244,12 @@ def test_bad_input_is_one_clear_line_and_changes_nothing(
     (place.base / "DIRECTORY/.deleted").mkdir(parents=True)
     (place.base / "RUBBISH").mkdir()
     (place.base / "RUBBISH/.deleted").write_bytes(b"\0\xff\xfe\n")
-    known = {"LIVE": sample.sessions["live"].stem, "CONFIG": str(place.config)}
+    known = {"LIVE": sample.sessions["live"].stem}
     given = [known.get(word, word) for word in words]
     for name in ("FILE", "DIRECTORY", "RUBBISH"):
         given = [re.sub(f"^{name}", str(place.base / name), word) for word in given]
-    given = [re.sub("^ROOT", str(place.root), word) for word in given]
+    for name, path in (("ROOT", place.root), ("CONFIG", place.config)):
+        given = [re.sub(f"^{name}", str(path), word) for word in given]
     before = place.everything()
     result = run(*given, *(["--json"] if as_json else []))
     assert result.status == status, result
@@ -373,6 +383,19 @@ def test_json_before_the_command_counts_too(two: tuple[Path, Path], run: Run) ->
     assert json.loads(run("--json", "list").out)["command"] == "list"
 
 
+def test_json_with_a_value_is_refused_in_json(run: Run) -> None:
+    result = run("list", "--json=1")
+    assert (result.status, json.loads(result.out)["status"]) == (2, 2)
+
+
+def test_every_option_is_known_to_be_none_of_the_names_that_begin_with_a_dash(run: Run) -> None:
+    texts = [
+        finish(command(*words, "--help")).out for words in ([], *([name] for name in _COMMANDS))
+    ]
+    found = {option for text in texts for option in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", text)}
+    assert found == set(OPTIONS)
+
+
 def test_several_ids_go_on_past_one_that_fails(
     place: Place, two: tuple[Path, Path], run: Run
 ) -> None:
@@ -399,12 +422,42 @@ def test_a_session_that_is_not_found_is_said_to_be_archived_or_deleted(
     place: Place, two: tuple[Path, Path], run: Run
 ) -> None:
     assert run("archive", ONE).status == run("delete", TWO, "-y").status == 0
-    for words in (("delete", ONE), ("floor", ONE[:8])):
+    for words in (("delete", ONE), ("floor", ONE[:8]), ("list", ONE)):
         assert "it is archived: see restore" in run(*words).err
     for words in (("delete", TWO), ("restore", TWO)):
         result = run(*words, "--json")
         assert (result.status, "it was deleted" in result.err) == (1, True)
         assert "SessionNotFoundError" in result.out
+
+
+def test_a_session_that_is_not_in_the_archive_is_said_to_be_in_its_project(
+    place: Place, two: tuple[Path, Path], run: Run
+) -> None:
+    for words in (("restore", ONE), ("list", "--archived", ONE)):
+        result = run(*words)
+        assert (result.status, "it is in its project" in result.err) == (1, True)
+
+
+def test_a_session_that_other_filters_leave_out_is_found_and_not_listed(
+    place: Place, two: tuple[Path, Path], run: Run
+) -> None:
+    assert run("archive", TWO).status == 0
+    for words in (("list", ONE), ("list", "--archived", TWO)):
+        result = run(*words, "--before", "9000d")
+        assert (result.status, result.out) == (0, "total: 0 sessions, 0 B\n")
+
+
+def test_where_nothing_matches_the_filters_are_named(
+    place: Place, two: tuple[Path, Path], run: Run
+) -> None:
+    assert run("delete", "--project", "App", "-y").out == "nothing to delete (project App)\n"
+
+
+def test_an_archive_that_is_not_there_is_named(place: Place, run: Run) -> None:
+    missing = place.base / "nowhere"
+    for words in (("restore",), ("list", "--archived")):
+        result = run(*words, "--archive-dir", missing)
+        assert (result.status, f"{missing} does not exist" in result.out) == (0, True)
 
 
 def test_a_projects_root_that_is_not_there_is_named(place: Place, run: Run) -> None:

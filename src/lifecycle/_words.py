@@ -12,12 +12,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = ["instant", "positive_number", "project_filter", "project_joined", "some_text"]
+__all__ = ["OPTIONS", "instant", "positive_number", "project_filter", "project_joined", "some_text"]
 
 _AGE = r"(\d+)([hdw])"
 _DATE = r"\d{4}-\d\d-\d\d"
 _MOMENT = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)"
 _HOURS = {"h": 1, "d": 24, "w": 168}
+# What is meant as an option where it stands; everything else may be a project's name.
+_SWITCHES = ("-h", "--help", "-n", "--dry-run", "-y", "--yes", "--include-live", "--json")
+_FILTERS = ("--before", "--project", "--max-messages", "--routine", "--archived")
+OPTIONS = (*_SWITCHES, *_FILTERS, "--projects-root", "--archive-dir", "--cache-dir", "--version")
 
 
 def project_joined(given: list[str]) -> list[str]:
@@ -25,7 +29,7 @@ def project_joined(given: list[str]) -> list[str]:
     words = list(given)
     end = words.index("--") if "--" in words else len(words)
     for index in range(end - 2, -1, -1):
-        if words[index] == "--project":
+        if words[index] == "--project" and words[index + 1] not in OPTIONS:
             words[index : index + 2] = [f"--project={words[index + 1]}"]
     return words
 
@@ -68,7 +72,7 @@ def instant(given: str) -> datetime:
             found = datetime.fromisoformat(given.upper())
             return found if found.tzinfo else found.astimezone()
     except (ValueError, OverflowError, OSError) as error:
-        raise ArgumentTypeError(f"{given!r} is out of range: {error}") from error
+        raise ArgumentTypeError(f"{given!r} is out of range") from error
     raise ArgumentTypeError(
         f"{given!r} is neither a date (2026-11-01), a time with offset "
         "(2026-11-01T12:00:00Z) nor an age (12h, 30d, 2w)"

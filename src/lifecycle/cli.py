@@ -66,6 +66,15 @@ class _Parser(argparse.ArgumentParser):
         raise _UsageError(message)
 
 
+class _Once(argparse.Action):
+    """An option whose second value would quietly take the place of the first."""
+
+    def __call__(self, parser: object, namespace: object, values: object, *_: object) -> None:
+        if getattr(namespace, self.dest) != self.default:
+            raise argparse.ArgumentError(self, "may be given once")
+        setattr(namespace, self.dest, values)
+
+
 def _formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, width=88)
 
@@ -108,7 +117,7 @@ def _give_up_unwritten(stream: TextIO) -> None:
 
 
 def _run(given: list[str]) -> int:
-    as_json = "--json" in given
+    as_json = any(word.partition("=")[0] == "--json" for word in given)
     try:
         options = _parser(given).parse_args(project_joined(given))
         handler: Callable[[argparse.Namespace], int] = options.func
@@ -197,7 +206,7 @@ def _archive_arguments(parser: argparse.ArgumentParser) -> None:
 def _restore_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sessions", metavar="SESSION", nargs="*", type=some_text, help="session id")
     text = "where a transcript goes whose origin is not recorded"
-    parser.add_argument("--project", type=some_text, help=text)
+    parser.add_argument("--project", action=_Once, type=some_text, help=text)
 
 
 def _list_arguments(parser: argparse.ArgumentParser) -> None:
@@ -230,18 +239,21 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     filters = parser.add_argument_group("filters", "a session must pass all that are given")
     filters.add_argument(
         "--before",
+        action=_Once,
         metavar="WHEN",
         type=instant,
         help="last modified before: 2026-11-01, 2026-11-01T12:00:00Z, or an age (12h, 30d, 2w)",
     )
     filters.add_argument(
         "--project",
+        action=_Once,
         metavar="TEXT|PATH",
         type=project_filter,
         help="part of the project directory's name, or a working directory (/..., ., ~/...)",
     )
     filters.add_argument(
         "--max-messages",
+        action=_Once,
         metavar="N",
         type=positive_number,
         default=0,
@@ -407,7 +419,7 @@ def _shown_and_confirmed(
 
 
 def _nothing_matched(options: argparse.Namespace, opts: DeleteOpts, plan: Plan) -> int:
-    from lifecycle._show import inert, skip_lines
+    from lifecycle._show import filters_text, inert, skip_lines
     from lifecycle.ids import SessionNotFoundError, find_sessions
 
     left = [skip for skip in plan.skipped if skip.session_id] if opts.session_id else []
@@ -419,7 +431,8 @@ def _nothing_matched(options: argparse.Namespace, opts: DeleteOpts, plan: Plan) 
         raise error
     if not _as_json(options):
         print_lines(skip_lines("left alone", plan.skipped))
-        print_lines([f"nothing to {options.command}{_missing(str(plan.projects_root))}"])
+        missing = _missing(str(plan.projects_root))
+        print_lines([f"nothing to {options.command} ({filters_text(opts)}){missing}"])
     if not left:
         return DONE
     print(f"session-lifecycle: {inert(opts.session_id)}: {inert(left[0].reason)}", file=sys.stderr)
@@ -454,8 +467,10 @@ def _tell_result(options: argparse.Namespace, plan: Plan, done: Plan, what: _Don
 def _archive(options: argparse.Namespace) -> int:
     if options.sessions:
         filters = _opts(argparse.Namespace(**{**vars(options), "sessions": None}))
-        if filters.has_filter or options.dry_run:
-            raise _UsageError("give session ids or filters, not both (and no -n with ids)")
+        if filters.has_filter:
+            raise _UsageError("give session ids or filters, not both")
+        if options.dry_run:
+            raise _UsageError("-n goes with filters: sessions that are named are archived at once")
         return _archive_each(options)
     from lifecycle.archive import execute_archive, plan_archive
 
@@ -518,14 +533,14 @@ def _told(lines: list[str]) -> list[str]:
 
 
 def _add_hint(options: argparse.Namespace, session_id: str, error: Exception) -> None:
-    """Adds where a session that is not found is, as far as archive and tombstones tell."""
+    """Adds where a session is that is not found where it was looked for, as far as can be told."""
     from lifecycle.ids import SessionNotFoundError
 
     if isinstance(error, SessionNotFoundError):
         try:
             hint = _whereabouts(options, session_id)
         except (OSError, ValueError) as problem:
-            hint = f"whether it is archived or deleted cannot be told: {message_of(problem)}"
+            hint = f"where it is cannot be told: {message_of(problem)}"
         if hint:
             error.add_note(hint)
 
@@ -533,9 +548,11 @@ def _add_hint(options: argparse.Namespace, session_id: str, error: Exception) ->
 def _whereabouts(options: argparse.Namespace, session_id: str) -> str:
     from lifecycle._archived import archived_ids
     from lifecycle._places import archive_directory
-    from lifecycle.ids import matches_session_id
+    from lifecycle.ids import find_sessions, matches_session_id
     from lifecycle.tombstone import load_tombstones
 
+    if find_sessions(session_id, _directory(options, "projects_root")):
+        return "it is in its project, not in the archive"
     if archived_ids(archive_directory(_directory(options, "archive_dir")), session_id):
         return "it is archived: see restore"
     dead = load_tombstones(_directory(options, "cache_dir"))
@@ -604,7 +621,9 @@ def _list(options: argparse.Namespace) -> int:
     with progress("looking for sessions"):
         selection = Selection(root, replace(opts, include_live=True), with_titles=True)
     if opts.session_id and not selection.candidates and not selection.skipped:
-        raise SessionNotFoundError(opts.session_id)
+        error = SessionNotFoundError(opts.session_id)
+        _add_hint(options, opts.session_id, error)
+        raise error
     selection.sort_by_age()
     if _as_json(options):
         from lifecycle._json import list_fields
@@ -625,18 +644,24 @@ def _list_archived(options: argparse.Namespace, opts: DeleteOpts | None) -> int:
 
     wanted = opts.session_id or None if opts else None
     found = archived_sessions(_directory(options, "archive_dir"), wanted)
+    if wanted and not found:
+        error = SessionNotFoundError(wanted)
+        _add_hint(options, wanted, error)
+        raise error
     if opts is not None and opts.has_filter:
         found = fitting(found, opts)
-        if opts.session_id and not found:
-            raise SessionNotFoundError(opts.session_id)
     if _as_json(options):
         from lifecycle._json import archived_fields
 
         print_document(archived_fields(options.command, found))
     else:
+        from lifecycle._places import archive_directory
         from lifecycle._show import archived_lines
 
+        archive = archive_directory(_directory(options, "archive_dir"))
         print_lines(archived_lines(found))
+        if missing := _missing(archive):
+            print_lines([f"no archive{missing}"])
     return DONE
 
 
