@@ -145,6 +145,17 @@ def test_of_a_line_too_long_to_parse_its_beginning_counts(
     assert last_recorded(str(path)) == ns(seconds=5)
 
 
+@pytest.mark.parametrize("size", [300, 1_000, 1_050, 3_000], ids=str)
+def test_of_a_line_too_long_to_parse_its_end_counts_too(
+    path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr("lifecycle._records.LONGEST", 200)
+    monkeypatch.setattr("lifecycle._transcript.BLOCK", 512)
+    long = {"data": "x" * size, "timestamp": "2026-11-01T09:30:05.000Z"}
+    write_lines(path, [user("hi", SID, AT), long, *PADDING])
+    assert last_recorded(str(path)) == ns(seconds=5)
+
+
 def said(kind: str, content: object, **fields: object) -> Record:
     return {"type": kind, "message": {"role": kind, "content": content}, **fields}
 

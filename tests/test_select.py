@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conftest import Place
-from lifecycle import AmbiguousSessionError, DeleteOpts, DeletePlan, plan_delete
+from lifecycle import AmbiguousSessionError, DeleteOpts, DeletePlan, _judge, plan_delete
 from sample import (
     APP,
     Record,
@@ -684,3 +684,20 @@ def test_of_all_copies_the_last_takes_what_is_keyed_by_the_id(place: Place) -> N
     assert {path.parent for path in first.companions} == {first.directory}
     assert set(first.companions) | set(last.companions) == made
     assert not set(first.companions) & set(last.companions)
+
+
+def test_a_session_written_to_while_it_is_judged_is_not_planned(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_lines(place.root / IN_APP / f"{A}.jsonl", [user("hi", A, AT)], modified=AT)
+    original = _judge._is_routine
+
+    def judge(given: str) -> bool:
+        verdict = original(given)
+        with path.open("a") as file:
+            file.writelines(f"{json.dumps(user('Please fix it', A, AT))}\n" for _ in range(5))
+        return verdict
+
+    assert ids(plan(place, routine=True)) == [A]
+    monkeypatch.setattr(_judge, "_is_routine", judge)
+    assert ids(plan(place, routine=True)) == []

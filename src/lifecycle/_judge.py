@@ -77,9 +77,13 @@ class Judge:
     def _verdict(self, path: str, project: str, directory: str | None) -> Verdict | None:
         opts = self._opts
         # First, since it reads no further than the answer; counting reads everything.
-        if opts.routine and not _is_routine(path):
+        judged = os.lstat(path) if opts.routine else None
+        if judged and not _is_routine(path):
             return None
         found = measure(path, opts.max_messages)
+        if judged and _identity(judged) != _identity(found.stat):
+            # It was written to meanwhile: what was judged is not what would be planned.
+            return None
         if opts.max_messages and found.count > opts.max_messages:
             return None
         status = found.stat
@@ -122,8 +126,12 @@ class Judge:
         return f"its last record is of {local_time(latest).isoformat()}, not before the date"
 
 
+def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def _is_settled(status: os.stat_result, before: int) -> bool:
-    """Whether the file was last changed before that instant, for certain.
+    """Whether the file was last changed before that instant by this machine's clock.
 
     Whoever sets a modification time cannot set the time of that change, and no record is
     written after the last change. Elsewhere the change time is the time of creation.

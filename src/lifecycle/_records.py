@@ -200,9 +200,16 @@ def latest_anywhere(path: str) -> int | None:
 def last_recorded(path: str) -> int | None:
     """The latest timestamp of any record, in ns since the epoch; reads the whole transcript.
 
-    Of a line that cannot be parsed every timestamp counts. Raises OSError.
+    Of a line that cannot be parsed every timestamp counts, and where one is too long for that,
+    every timestamp of all. Raises OSError.
     """
-    return _maximum(_recorded(line) for line in lines(path, LONGEST) if _KEY in line)
+    latest: int | None = None
+    for line in lines(path, LONGEST):
+        if len(line) >= LONGEST:
+            return latest_anywhere(path)
+        if _KEY in line:
+            latest = _maximum((latest, _recorded(line)))
+    return latest
 
 
 def _recorded(line: bytes) -> int | None:

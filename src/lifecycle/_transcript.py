@@ -133,20 +133,23 @@ def lines(path: str, longest: int = 0) -> Iterator[bytes]:
 
 
 def blocks(path: str, longest: int) -> Iterator[bytes]:
-    """The content in blocks of whole lines; of a line longer than `longest` bytes not all.
+    """The content in blocks of whole lines; of one longer than `longest` bytes only both ends.
 
     Raises OSError as `measure` does.
     """
     with open(open_regular(path), "rb", buffering=0) as file:
-        rest = b""
+        rest = end = b""
         while piece := file.read(BLOCK):
             whole, newline, after = piece.rpartition(b"\n")
             if newline:
-                yield rest + whole
-                rest = after
+                yield rest + end + whole
+                rest, end = after, b""
             elif len(rest) < longest:
                 rest += piece
-        yield rest
+            else:
+                # What a record says last, it says after what made it so long.
+                end = piece
+        yield rest + end
 
 
 def head_and_tail(path: str, size: int) -> tuple[bytes, bytes | None]:
