@@ -58,10 +58,13 @@ class _Counter:
                 return original(*arguments, **options)
             self.log(name)
             self.seen += 1
-            if self.seen == self.at:
+            if self.seen == self.at and self.strike is not interrupt:
                 self.strike(name, arguments)
             # A process that dies takes no disk with it: the wait for one is what a test saves.
-            return None if name == "fsync" else original(*arguments, **options)
+            result = None if name == "fsync" else original(*arguments, **options)
+            if self.seen == self.at and self.strike is interrupt:
+                self.strike(name, arguments)
+            return result
 
         return call
 
@@ -79,6 +82,11 @@ def die_torn(name: str, arguments: tuple[Any, ...]) -> None:
 
 
 _REAL_WRITE = os.write
+
+
+def interrupt(name: str, arguments: tuple[Any, ...]) -> None:
+    """Ctrl-C just after the call: it is done, and nobody has heard of it."""
+    raise KeyboardInterrupt
 
 
 def fail(code: int) -> Callable[[str, tuple[Any, ...]], None]:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,8 @@ import pytest
 
 from conftest import Place, Run, command, finish, snapshot
 from lifecycle import DeleteOpts, load_tombstones, plan_delete
+from lifecycle._json import stamp
+from lifecycle._plan import local_time
 from lifecycle._words import OPTIONS
 from lifecycle.cli import _COMMANDS
 from sample import (
@@ -377,6 +380,44 @@ def test_json_is_exactly_one_document_on_every_path(
     result = run(*words, "--json")
     assert json.loads(result.out)["status"] == result.status
     assert result.out.isascii()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["list"], 1, "session-lifecycle: interrupted\n"),
+        (["delete", ONE, "-y"], 3, "deleted 1 session, but the result could not be written: "),
+    ],
+)
+def test_an_interrupt_in_the_middle_of_a_document_adds_no_second_one(
+    two: tuple[Path, Path], run: Run, monkeypatch: pytest.MonkeyPatch,
+    words: list[str], status: int, said: str,
+) -> None:  # fmt: skip
+    def document(_: object) -> Iterator[str]:
+        yield '{"half": '
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lifecycle._json.document", document)
+    result = run(*words, "--json")
+    assert (result.status, result.out) == (status, '{"half": ')
+    assert said in result.err
+
+
+@pytest.mark.parametrize("seconds", [-70_000_000_000, -1, 0, 250_000_000_000, 300_000_000_000])
+def test_a_time_in_json_is_one_that_a_datetime_can_read(seconds: int) -> None:
+    text = stamp(seconds * 1_000_000_000)
+    assert datetime.fromisoformat(text) == local_time(seconds * 1_000_000_000)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_error_stream_does_not_stop_what_was_asked_for(
+    two: tuple[Path, Path], place: Place
+) -> None:
+    two[0].rename(two[0].with_suffix(".lcdel"))
+    with open("/dev/full", "w") as full:
+        words = [sys.executable, "-m", "lifecycle", "delete", "--before", "1d", "-y", "--json"]
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=full, check=True)
+    assert len(json.loads(done.stdout)["deleted"]) == 2
 
 
 def test_json_before_the_command_counts_too(two: tuple[Path, Path], run: Run) -> None:

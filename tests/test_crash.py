@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Entry, Place, Tree, snapshot
-from injection import die, die_torn, fail, run_child
+from injection import die, die_torn, fail, interrupt, run_child
 from lifecycle import load_tombstones
 from sample import add_companions, write_session
 
@@ -112,6 +112,7 @@ IDS = (FIRST, SECOND)
 SCENES: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
     "delete": (("delete", "--project", "-home-me", "--max-messages", "99", "--yes"), ()),
     "archive": (("archive", *IDS), ()),
+    "archive by filter": (("archive", "--project", "-home-me", "--max-messages", "99", "-y"), ()),
     "archive apart": (("archive", *IDS), ()),
     "archive apart real": (("archive", *IDS), ()),
     "restore": (("restore", *IDS), (("archive", *IDS),)),
@@ -203,6 +204,62 @@ def test_failing_anywhere_it_says_so_and_the_same_command_ends_as_if_undisturbed
             assert err.strip(), what
         scene.run()
         assert scene.state() == after, what
+
+
+def assert_none_is_half(scene: Scene, before: Tree) -> None:
+    """Each session is as it was, or tombstoned, or gone from where it was with its transcript.
+
+    Empty directories apart, which are in nobody's way.
+    """
+    now = {name: entry for name, entry in scene.state().items() if entry[0] != "directory"}
+    before = {name: entry for name, entry in before.items() if entry[0] != "directory"}
+    dead = load_tombstones(scene.place.cache)
+    for session_id in IDS:
+        own = {name: entry for name, entry in before.items() if session_id in name}
+        source = [name for name in own if name.endswith(f"{session_id}.jsonl")]
+        if session_id not in dead and source[0] in now:
+            assert {name: entry for name, entry in now.items() if session_id in name} == own
+    if not dead:
+        assert [name for name in now if name.endswith((".lcdel", ".lifecycle-journal"))] == []
+
+
+@pytest.mark.parametrize("scene", [name for name in SCENES if "real" not in name], indirect=True)
+def test_interrupted_after_any_call_nothing_is_half_and_the_same_command_goes_on(
+    scene: Scene,
+) -> None:
+    before, after, calls = undisturbed(scene)
+    names = scene.calls
+    for at in range(1, calls + 1):
+        scene.build()
+        _, err = scene.run(at, interrupt)
+        what = f"interrupted after call {at} ({names[at - 1]}): {err}"
+        assert "Traceback" not in err, what
+        assert_nothing_lost(scene, before)
+        assert_none_is_half(scene, before)
+        scene.run()
+        assert scene.state() == after, what
+
+
+@pytest.mark.parametrize(
+    "scene",
+    ["archive", "archive apart", "archive by filter", "restore", "restore apart"],
+    indirect=True,
+)
+def test_a_delete_after_a_killed_move_takes_all_of_a_session_or_nothing(scene: Scene) -> None:
+    before, _, calls = undisturbed(scene)
+    for at in range(1, calls + 1):
+        scene.build()
+        assert scene.run(at, die)[0] < 0
+        delete = run_child(scene.line(("delete", "--project", "-home-me", "-y")))
+        assert "Traceback" not in delete.err
+        dead = load_tombstones(scene.place.cache)
+        assert_nothing_lost(scene, before)
+        left = {
+            name: entry
+            for name, entry in scene.state().items()
+            if entry[0] == "file" and name != str(scene.place.tombstones)
+        }
+        assert [name for name in left if _names(name, left[name], dead)] == [], f"call {at}"
 
 
 @pytest.mark.parametrize("scene", ["delete"], indirect=True)

@@ -18,6 +18,7 @@ from lifecycle import (
     DeleteOpts,
     DeletePlan,
     NoFilterError,
+    PlanItem,
     TombstoneFileError,
     _disk,
     _staging,
@@ -389,6 +390,62 @@ def test_what_is_written_to_the_name_after_the_commit_stays_and_is_named(
     assert without(snapshot(place.config), [path]) == without(before, [path])
 
 
+def test_a_last_look_that_fails_gives_the_session_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [write_unit(place, session_id)[0] for session_id in (A, B)]
+    before = snapshot(paths[0].parent)
+    original = PlanItem.is_at
+
+    def is_at(item: PlanItem, path: str) -> bool:
+        if path.endswith(f"{A}.lcdel"):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return original(item, path)
+
+    monkeypatch.setattr(PlanItem, "is_at", is_at)
+    done = delete_sessions(place.root, place.cache, ALL)
+    assert (deleted(done), reasons(done)) == ([B], {A: "input/output error"})
+    assert load_tombstones(place.cache) == {B}
+    assert snapshot(paths[0]) == {str(paths[0]): before[str(paths[0])]}
+
+
+def test_a_staged_transcript_that_somebody_took_away_is_gone_and_not_tombstoned(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, *companions = write_unit(place, A)
+    once_after(monkeypatch, "rename_new", lambda: path.with_suffix(".lcdel").unlink())
+    done = delete_sessions(place.root, place.cache, ALL)
+    assert (deleted(done), reasons(done)) == ([], {A: "gone since the plan was made"})
+    assert load_tombstones(place.cache) == frozenset()
+    assert all(companion.exists() for companion in companions)
+
+
+def test_a_name_written_anew_while_others_are_removed_keeps_its_companions(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_unit(place, A)
+    path = write_unit(place, B)[0]
+    once_after(monkeypatch, "reap", lambda: append(place, path))
+    done = delete_sessions(place.root, place.cache, ALL)
+    assert reasons(done) == {B: "written anew while it was deleted; the new file is left"}
+    assert path.exists()
+    assert path.with_suffix("").exists()
+
+
+def test_a_failure_to_end_the_run_is_told_with_what_was_done(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_unit(place, A)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(place.root))
+
+    monkeypatch.setattr(delete, "close_journal", fail)
+    done = delete_sessions(place.root, place.cache, ALL)
+    assert deleted(done) == [A]
+    assert [skip.reason for skip in done.failed] == ["all is done, but: input/output error"]
+
+
 # The commit
 
 
@@ -561,6 +618,41 @@ def test_a_transcript_with_both_names_keeps_its_own(place: Place, tombstoned: bo
         tombstone_ids(place.cache, [A])
     recover_sessions(place.root, place.cache)
     assert snapshot(place.config) == before
+
+
+def test_a_link_to_the_staged_transcript_is_not_taken_for_it(place: Place) -> None:
+    path = write_session(place.root, IN_APP, A, at=AT)
+    content = path.read_bytes()
+    path.symlink_to(stage(path, place))
+    recover_sessions(place.root, place.cache)
+    (kept,) = path.parent.glob(f"{A}.jsonl.superseded-*")
+    assert kept.read_bytes() == content
+
+
+def test_a_pipe_for_a_journal_is_an_error_and_not_waited_for(place: Place) -> None:
+    write_unit(place, A)
+    os.mkfifo(place.root / ".lifecycle-journal")
+    with pytest.raises(OSError, match="not a regular file"):
+        delete_sessions(place.root, place.cache, ALL)
+
+
+def test_what_a_kill_left_of_a_journal_goes_with_the_next_run(place: Place) -> None:
+    write_unit(place, A)
+    half = place.root / ".lifecycle-journal.lifecycle-tmp"
+    half.write_bytes(b"/half")
+    assert deleted(delete_sessions(place.root, place.cache, ALL)) == [A]
+    assert not half.exists()
+
+
+def test_nothing_is_removed_behind_a_linked_store(place: Place, tmp_path: Path) -> None:
+    write_unit(place, A)
+    (tmp_path / "elsewhere").mkdir()
+    kept = tmp_path / "elsewhere" / ".lifecycle-tmp"
+    kept.write_text("x")
+    shutil.rmtree(place.config / "todos", ignore_errors=True)
+    (place.config / "todos").symlink_to(kept.parent)
+    assert deleted(delete_sessions(place.root, place.cache, ALL)) == [A]
+    assert kept.exists()
 
 
 def superseded(path: Path) -> Path:

@@ -279,6 +279,58 @@ def test_an_archive_with_a_directory_that_is_none_of_ours_can_be_used(
     assert run_as_other(place, "restore", C).status == 0
 
 
+def test_what_the_archive_hides_is_not_taken_for_nothing(
+    place: Place, units: dict[str, list[Path]], door: Door
+) -> None:
+    archive_session(C)
+    notes = place.archive / C / "notes"
+    notes.mkdir()
+    (notes / "mine").write_text("x")
+    door.close(f".claude/archive/{C}/notes", 0)
+    result = run_as_other(place, "restore", C)
+    assert (result.status, "holds more, which was left" in result.out) == (0, True)
+    door.open()
+    assert run_as_other(place, "archive", A).status == 0
+    assert (notes / "mine").read_text() == "x"
+
+
+@pytest.mark.parametrize("words", [("archive", A), ("restore", C)], ids=["archive", "restore"])
+def test_nothing_that_a_hidden_project_may_hold_as_well_is_moved(
+    place: Place, units: dict[str, list[Path]], door: Door, words: tuple[str, ...]
+) -> None:
+    archive_session(C)
+    hidden = write_session(place.root, "-home-me-z", B, at=AT).parent
+    door.close(f".claude/projects/{hidden.name}", 0)
+    before = snapshot(place.config)
+    result = run_as_other(place, *words)
+    assert (result.status, f"{hidden.name} cannot be read" in result.err) == (1, True), result
+    assert snapshot(place.config) == before
+
+
+@pytest.mark.parametrize("words", [("archive", A), ("archive", "--project", IN_APP, "-y")])
+def test_what_cannot_be_taken_apart_is_not_copied_to_another_file_system(
+    place: Place,
+    units: dict[str, list[Path]],
+    door: Door,
+    tmp_path_factory: pytest.TempPathFactory,
+    words: tuple[str, ...],
+) -> None:
+    archive = tmp_path_factory.mktemp("archive")
+    if archive.stat().st_dev == place.root.stat().st_dev:
+        pytest.skip("no second file system is mounted at /dev/shm")
+    for directory in (archive, *archive.parents[:2]):
+        directory.chmod(0o777)
+    closed = units[A][0].with_suffix("") / "tool-results"
+    closed.mkdir(exist_ok=True)
+    (closed / "x").write_text("x")
+    door.close(str(closed.relative_to(place.base)), 0o500)
+    before = snapshot_of(snapshot(place.config), *units[A])
+    result = run_as_other(place, *words, "--archive-dir", str(archive))
+    assert (result.status, str(closed) in result.err) == (1 if A in words else 3, True), result
+    assert snapshot_of(snapshot(place.config), *units[A]) == before
+    assert [path.name for path in archive.rglob("*") if A in path.name] == []
+
+
 def test_tombstones_that_may_not_be_written_stop_no_restore_of_an_id_that_has_none(
     place: Place, units: dict[str, list[Path]], door: Door
 ) -> None:

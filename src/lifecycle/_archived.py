@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lifecycle._judge import Judge
-from lifecycle._layout import NO_IDS, SUFFIX, is_directory, weigh
+from lifecycle._layout import NO_IDS, SUFFIX, Companions, is_directory, weigh
+from lifecycle._move import is_twin
 from lifecycle._places import archive_directory
 from lifecycle._plan import DeleteOpts
 from lifecycle._titles import title_of
@@ -20,6 +21,7 @@ __all__ = [
     "archived_ids",
     "archived_sessions",
     "fitting",
+    "half_moved",
     "origins_of",
     "transcript_in",
 ]
@@ -89,7 +91,7 @@ def _archived(archive: str, session_id: str) -> ArchivedSession:
     home = os.path.join(archive, session_id)
     when, project, beside = status.st_ctime_ns, "", 0
     # What hides its origin is shown without one; a restore says why it cannot be read.
-    with suppress(PermissionError):
+    with suppress(OSError):
         origins = origins_of(archive, session_id)
         project = origins[0] if len(origins) == 1 else ""
         # Nothing is added to the origin directory later, and a copy of the archive that keeps
@@ -125,6 +127,19 @@ def archived_ids(archive: str, wanted: str | None = None) -> list[str]:
     found.update(name for name in others if name not in found and _has_origin(archive, name))
     found.difference_update(NO_IDS)
     return sorted(name for name in found if wanted is None or matches_session_id(name, wanted))
+
+
+def half_moved(archive: str, session_id: str, transcript: str) -> bool:
+    """Whether an interrupted archive or restore left part of a session in the archive.
+
+    A transcript of other content is no part of it, nor is what no table knows. Raises OSError.
+    """
+    archived = transcript_in(archive, session_id)
+    if os.path.lexists(archived):
+        return is_twin(transcript, archived)
+    home = os.path.join(archive, session_id)
+    mirror = Companions(os.path.join(home, "projects"), home)
+    return any(mirror.paths(origin, session_id) for origin in origins_of(archive, session_id))
 
 
 def _has_origin(archive: str, name: str) -> bool:

@@ -157,12 +157,14 @@ def remove_empty_directories(paths: Iterator[str] | list[str]) -> None:
 def remove_empty_tree(path: str, outgoing: str) -> None:
     """A tree of nothing but directories is gone, all of it at once, by way of `outgoing`.
 
-    Of a tree that holds anything else, the empty directories are gone.
+    Of a tree that holds anything else, or hides what it holds, the empty directories are gone.
     """
-    tree = [] if os.path.islink(path) else list(os.walk(path, topdown=False))
+    hidden: list[OSError] = []
+    walk = os.walk(path, topdown=False, onerror=hidden.append)
+    tree = [] if os.path.islink(path) else list(walk)
     if not tree:
         return
-    if not any(files or _links(top, names) for top, names, files in tree):
+    if not hidden and not any(files or _links(top, names) for top, names, files in tree):
         set_aside(path, outgoing)
         tree = list(os.walk(outgoing, topdown=False))
     remove_empty_directories([directory for directory, _, _ in tree])
@@ -250,6 +252,16 @@ def require_removable(path: str) -> None:
         raise OSError(code, os.strerror(code), directory)
 
 
+def require_emptiable(path: str) -> None:
+    """Raises OSError where a directory in the tree would not let go of what it holds."""
+    if os.path.islink(path) or not os.path.isdir(path):
+        return
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+    for name in os.listdir(path):
+        require_emptiable(os.path.join(path, name))
+
+
 def rename_new(source: str, target: str) -> None:
     """The file is at `target`, where nothing was, and no longer at `source`.
 
@@ -321,11 +333,12 @@ def name_new(source: str, target: str) -> bool:
         return False
     # Renaming onto an empty directory replaces it, onto any other fails: an own empty
     # directory at the target keeps the name from whoever comes in between.
-    made = _make_directory(target)
+    was_free = not os.path.lexists(target)
     try:
+        _make_directory(target)
         os.rename(source, target)
-    except OSError:
-        if made:
+    except BaseException:
+        if was_free:
             # What counts is why the rename failed; an empty directory is in nobody's way.
             with suppress(OSError):
                 os.rmdir(target)

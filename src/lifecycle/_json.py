@@ -20,17 +20,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lifecycle._archived import ArchivedSession
 
+# From here on the year may have five digits, which a datetime does not have.
+_FAR = 250_000_000_000
+
 __all__ = ["archived_fields", "document", "list_fields", "plan_fields", "session", "skip", "stamp"]
 
 
 def stamp(nanoseconds: int) -> str:
     """RFC 3339 local time with its offset."""
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    try:
-        # Several times as fast as a datetime, of which a long list makes many.
-        text = strftime("%Y-%m-%dT%H:%M:%S%z", localtime(seconds))
-    except (OverflowError, ValueError, OSError):
+    if not 0 <= seconds < _FAR:
         return local_time(nanoseconds).isoformat()
+    # Several times as fast as a datetime, of which a long list makes many.
+    text = strftime("%Y-%m-%dT%H:%M:%S%z", localtime(seconds))
     fraction = f".{rest // 1_000:06}" if rest >= 1_000 else ""
     return f"{text[:-5]}{fraction}{text[-5:-2]}:{text[-2:]}"
 

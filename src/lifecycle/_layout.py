@@ -110,8 +110,8 @@ def projects(root: str) -> Projects:
     ValueError for a config directory given in its place: its archive would pass for a project.
     """
     found = Projects()
-    inner = os.path.join(root, "projects")
-    if os.path.isdir(inner) and is_config(root):
+    inner, archive = os.path.join(root, "projects"), os.path.join(root, "archive")
+    if os.path.isdir(inner) and (is_config(root) or os.path.isdir(archive)):
         raise ValueError(f"{root} is a config directory; its projects root is {inner}")
     try:
         entries = os.scandir(root)
@@ -282,6 +282,14 @@ class Companions:
         if with_stores:
             names = names + self.in_stores(session_id)
         return [self.absolute(name) for name in names]
+
+    def owners(self, project: str) -> Iterable[str]:
+        """Ids that own anything in the project or in the stores. Raises OSError."""
+        self.in_project(project, "")
+        self.in_stores("")
+        listing = self._projects[project]
+        agents = self._agents(project, listing) if listing.agents else {}
+        return {*listing.companions, *agents, *(self._stores or {})}
 
     def absolute(self, relative: str) -> str:
         """Where a relative companion path lies."""

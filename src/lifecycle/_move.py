@@ -17,13 +17,14 @@ from lifecycle._disk import (
     name_new,
     remove,
     remove_empty_directories,
+    require_emptiable,
     require_removable,
     set_aside,
     superseded,
     sync_directory,
 )
 
-__all__ = ["ArchiveConflictError", "Move", "same_content", "transfer"]
+__all__ = ["ArchiveConflictError", "Move", "is_twin", "same_content", "transfer"]
 
 PIECE = 1 << 20
 
@@ -58,10 +59,15 @@ class Move:
         self._incoming = incoming
         self._outgoing = outgoing
         self._state: _State = []
+        self._is_begun = False
         self._is_placed = False
         self._is_renamed = False
-        self.is_final = False
+        self._is_going = False
+
+    @property
+    def is_final(self) -> bool:
         """Whether `source` began to go, so that the only way is on."""
+        return self._is_going and not os.path.lexists(self.source)
 
     def conflicts(self) -> bool:
         """Whether `target` exists with other content, so that `place` would refuse."""
@@ -83,14 +89,23 @@ class Move:
             if self._is_one_place() or not self._is_leftover():
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.target)
             return
+        self._is_begun = True
+        try:
+            self._put()
+        except OSError:
+            self._is_begun = False
+            raise
+        self._is_placed = True
+        sync_directory(os.path.dirname(self.target))
+
+    def _put(self) -> None:
         try:
             self._is_renamed = name_new(self.source, self.target)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
+            require_emptiable(self.source)
             _copy_into_place(self.source, self.target, self._incoming, self._state)
-        self._is_placed = True
-        sync_directory(os.path.dirname(self.target))
 
     def check(self) -> None:
         """Raises OSError where what is at the source is not what was placed."""
@@ -103,11 +118,11 @@ class Move:
     def finish(self) -> None:
         """Only `target` is left, durably. Raises as `check` does, and changes nothing then."""
         if not self._is_renamed:
+            self._is_going = True
             set_aside(self.source, self._outgoing)
             if not self._may_go(self._outgoing):
                 _put_back(self._outgoing, self.source)
                 self.check()
-            self.is_final = True
             sync_directory(os.path.dirname(self.source))
             remove(self._outgoing)
         sync_directory(os.path.dirname(self.source))
@@ -117,14 +132,18 @@ class Move:
 
         FileExistsError where something else is at `source` by now; then both stay.
         """
-        if not self._is_placed:
+        if not self._is_begun:
             return
         if not os.path.lexists(self.source):
             name_new(self.target, self.source)
+        elif not self._is_placed:
+            # An interrupt came so close to the call that only this tells whether it was made.
+            if not os.path.lexists(self.target) or not same_content(self.source, self.target):
+                return
         elif self._is_renamed or not self._may_go(self.source):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.source)
         remove(self.target)
-        self._is_placed = False
+        self._is_begun = self._is_placed = False
 
 
 def transfer(moves: Sequence[Move], directories: Sequence[str]) -> None:
@@ -228,6 +247,12 @@ def same_content(left: str, right: str) -> bool:
     return names == sorted(os.listdir(right)) and all(
         same_content(os.path.join(left, name), os.path.join(right, name)) for name in names
     )
+
+
+def is_twin(source: str, target: str) -> bool:
+    """Whether the target is what an interrupted move made of the source."""
+    same_time = os.lstat(source).st_mtime_ns == os.lstat(target).st_mtime_ns
+    return same_time and same_content(source, target)
 
 
 def _same_bytes(left: str, right: str) -> bool:

@@ -17,7 +17,7 @@ __all__ = [
 
 # Claude Code cuts longer project directory names here and adds a hash.
 LONGEST_PROJECT = 200
-_CONFIG_MARKS = ("archive", "file-history", "history.jsonl", "sessions", "settings.json", "todos")
+_CONFIG_MARKS = ("file-history", "history.jsonl", "sessions", "settings.json", "todos")
 
 
 def _given(path: str | os.PathLike[str] | None) -> str:

@@ -33,6 +33,7 @@ from lifecycle._layout import (
 )
 from lifecycle._places import config_of
 from lifecycle._plan import Skipped, why
+from lifecycle._transcript import open_regular
 from lifecycle.tombstone import load_tombstone_file
 
 __all__ = [
@@ -107,7 +108,7 @@ def _find(root: str) -> tuple[list[Staged], list[str], list[Skipped]]:
     """What is staged, what interrupted moves left, and the projects that hide such things."""
     staged, unread = [], []
     config = config_of(root)
-    leftovers = [os.path.join(config, store, TEMPORARY) for store in STORES] if config else []
+    leftovers = [os.path.join(root, JOURNAL + TEMPORARY), *(_in_stores(config) if config else ())]
     for project in projects(root).directories:
         try:
             listing = read_project(root, project)
@@ -118,6 +119,14 @@ def _find(root: str) -> tuple[list[Staged], list[str], list[Skipped]]:
         staged += [Staged(root, project, session_id) for session_id in listing.staged]
         leftovers += [os.path.join(root, project, name) for name in listing.temporary]
     return staged, leftovers, unread
+
+
+def _in_stores(config: str) -> Iterator[str]:
+    """Where an interrupted move may have left something in a store; not behind a link."""
+    for store in STORES:
+        path = os.path.join(config, store)
+        if os.path.realpath(path) == os.path.join(os.path.realpath(config), store):
+            yield os.path.join(path, TEMPORARY)
 
 
 def _remove_all(leftovers: list[str]) -> Iterator[Skipped]:
@@ -154,7 +163,7 @@ def give_back(item: Staged) -> str:
     try:
         rename_new(item.path, item.original)
     except FileExistsError:
-        if os.path.samefile(item.path, item.original):
+        if os.path.samestat(os.lstat(item.path), os.lstat(item.original)):
             remove(item.path)
             return item.original
         other = superseded(item.original)
@@ -172,6 +181,8 @@ def reap(item: Staged, companions: Iterable[str], in_place: Holders) -> None:
     the transcript too, so that a later run can tell.
     """
     held_by = in_place.by_id.get(item.session_id, [])
+    if item.project not in held_by and os.path.lexists(item.original):
+        held_by = [*held_by, item.project]
     doubt = ""
     for path in companions:
         beside = os.path.dirname(path) == item.directory
@@ -203,7 +214,7 @@ class Holders:
 def _read_journal(root: str) -> list[str] | None:
     """Tombstone files that may hold the verdict; None where there is no journal."""
     try:
-        with open(os.path.join(root, JOURNAL), "rb") as file:
+        with open(open_regular(os.path.join(root, JOURNAL)), "rb") as file:
             return [os.fsdecode(path) for path in file.read().split(b"\0") if path]
     except FileNotFoundError:
         return None

@@ -10,10 +10,12 @@ from itertools import islice
 
 __all__ = [
     "NOWHERE",
+    "CutShortError",
     "RefusedError",
     "UnwrittenError",
     "accounted_for",
     "confirmed",
+    "mention",
     "message_of",
     "print_document",
     "print_lines",
@@ -29,6 +31,13 @@ class RefusedError(Exception):
     """The call is understood, and not carried out."""
 
 
+class CutShortError(Exception):
+    """Interrupted in the middle of a document: another one would not mend it."""
+
+    def __init__(self) -> None:
+        super().__init__("interrupted")
+
+
 class UnwrittenError(Exception):
     """Something was done, and the result could not be written."""
 
@@ -42,7 +51,7 @@ def accounted_for(done: str) -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except OSError as error:
+    except (OSError, CutShortError) as error:
         if not done:
             raise
         reason = message_of(error)
@@ -74,6 +83,13 @@ def message_of(error: BaseException) -> str:
     return "; ".join([text or type(error).__name__, *getattr(error, "__notes__", ())])
 
 
+def mention(text: str) -> None:
+    """Says a line on standard error that the result does not depend on, where that is possible."""
+    # Not through the stream, which would keep what it cannot write, and fail again for it.
+    with suppress(OSError):
+        os.write(sys.stderr.fileno(), f"{text}\n".encode(errors="replace"))
+
+
 def print_lines(lines: Iterable[str], *, to_stderr: bool = False) -> None:
     """Prints the lines, the first screen of them one by one, so that a pager shows it at once."""
     stream = sys.stderr if to_stderr else sys.stdout
@@ -93,8 +109,11 @@ def print_document(fields: dict[str, object]) -> None:
 
     if sys.stdout is None:
         raise RefusedError(NOWHERE)
-    sys.stdout.writelines(document(fields))
-    sys.stdout.flush()
+    try:
+        sys.stdout.writelines(document(fields))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        raise CutShortError from None
 
 
 def confirmed(question: str) -> bool:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from stat import S_ISREG
@@ -41,9 +41,17 @@ from lifecycle._disk import (
     remove_empty_directories,
     remove_empty_tree,
 )
-from lifecycle._layout import STORES, SUFFIX, TEMPORARY, Companions, is_session_name
+from lifecycle._layout import (
+    STORES,
+    SUFFIX,
+    TEMPORARY,
+    Companions,
+    doubt_by,
+    is_session_name,
+    projects,
+)
 from lifecycle._live import LiveSessionError, live_sessions
-from lifecycle._move import ArchiveConflictError, Move, same_content, transfer
+from lifecycle._move import ArchiveConflictError, Move, is_twin, same_content, transfer
 from lifecycle._places import (
     LONGEST_PROJECT,
     archive_directory,
@@ -74,6 +82,7 @@ __all__ = [
     "archive_session",
     "archived_sessions",
     "execute_archive",
+    "finish_archives",
     "fitting",
     "plan_archive",
     "restore_session",
@@ -159,7 +168,7 @@ def execute_archive(plan: ArchivePlan) -> ArchivePlan:
                 reason = f"live: {error.reason}"
             except OSError as error:
                 problem = why(error, item.path)
-            # Python before 3.13 cannot copy trees that are deeper than it can recurse.
+            # Python cannot look through trees that are deeper than it can recurse.
             except (AmbiguousSessionError, RecursionError) as error:
                 problem = str(error)
             if reason:
@@ -172,6 +181,27 @@ def execute_archive(plan: ArchivePlan) -> ArchivePlan:
         skipped=by_path(plan.skipped, skipped),
         failed=by_path(failed),
     )
+
+
+def finish_archives(
+    projects_root: str | os.PathLike[str] | None, archive_dir: str | os.PathLike[str] | None = None
+) -> tuple[str, ...]:
+    """Finishes archives that were interrupted after the transcript had gone; returns the ids.
+
+    By filters nothing would find them any more. What cannot be moved, or is live, stays as it
+    is. Raises OSError where a directory cannot be read.
+    """
+    root = root_directory(projects_root)
+    archive = _usable_archive(archive_dir, root)
+    if not os.path.isdir(archive):
+        return ()
+    finished = []
+    with _Mover.opened(root, archive) as mover:
+        for session_id in mover.unfinished():
+            with suppress(OSError, LiveSessionError):
+                mover.archive(session_id)
+                finished.append(session_id)
+    return tuple(finished)
 
 
 def archive_session(
@@ -309,12 +339,22 @@ class _Mover:
         self._config = config_of(root)
         self._known: set[str] = set()
         self._held: dict[str, list[str]] = {}
+        self._unread: list[str] = []
         self.companions = Companions(root, self._config)
 
     def look_for(self, session_ids: set[str]) -> None:
         """Finds out which projects hold the ids, all in one walk."""
         self._known = session_ids
-        self._held = Holders(self._root, session_ids).by_id
+        holders = Holders(self._root, session_ids)
+        self._held, self._unread = holders.by_id, holders.unread
+
+    def unfinished(self) -> list[str]:
+        """Archived ids that own something in their project, but no transcript in any."""
+        owners: set[str] = set()
+        for project in projects(self._root).directories:
+            owners.update(self.companions.owners(project))
+        archived = {one for one in owners if os.path.lexists(transcript_in(self._archive, one))}
+        return sorted(archived - Holders(self._root, archived).by_id.keys())
 
     def _holders(self, session_id: str) -> list[str]:
         if session_id not in self._known:
@@ -356,7 +396,7 @@ class _Mover:
             error = AmbiguousSessionError(session_id, paths)
             error.add_note("an id that stands in two projects cannot be archived")
             raise error
-        if not held and not target.is_file():
+        if not held and (target.is_symlink() or not target.is_file()):
             raise SessionNotFoundError(session_id)
         if held and project not in ("", held[0]):
             raise SessionNotFoundError(str(Path(self._root, project, session_id + SUFFIX)))
@@ -366,6 +406,8 @@ class _Mover:
             moves.insert(0, self._transcript_out(session_id, held[0], target))
         if moves and not include_live:
             self._refuse_live(session_id)
+        if stored := self.companions.in_stores(session_id):
+            self._refuse_doubt(self.companions.absolute(stored[0]))
         home = os.path.join(self._archive, session_id, "projects")
         made = self._claim_archive()
         try:
@@ -414,6 +456,11 @@ class _Mover:
                 raise OSError(errno.ELOOP, "not entered: it is a symbolic link", directory)
             directory = os.path.dirname(directory)
 
+    def _refuse_doubt(self, path: str) -> None:
+        """While a project is hidden, what stands or would stand in several may be in it."""
+        if self._unread:
+            raise PermissionError(errno.EACCES, doubt_by(self._unread), path)
+
     def _refuse_live(self, session_id: str) -> None:
         if reason := live_sessions(self._config).reason(session_id):
             raise LiveSessionError(session_id, reason)
@@ -425,10 +472,12 @@ class _Mover:
         name = self._project_for(session_id, source, project)
         target = transcript_in(os.path.join(self._root, name), session_id)
         moves = self._moves_in(session_id, name)
+        held = self._holders(session_id)
+        self._refuse_doubt(target)
         if os.path.lexists(source):
             self._refuse_overwrite(session_id, source, target, moves)
             moves.insert(0, self._in(source, target))
-        elif name not in self._holders(session_id):
+        elif name not in held:
             raise SessionNotFoundError(session_id)
         require_removable_id(dead, session_id)
         # The origin first: it is by that that a second call finds what the first has begun.
@@ -491,7 +540,7 @@ class _Mover:
         held = self._holders(session_id)
         for project in held:
             there = transcript_in(os.path.join(self._root, project), session_id)
-            if there != target or not _is_leftover(source, target):
+            if there != target or not is_twin(source, target):
                 raise ArchiveConflictError(Path(source), Path(there))
         for move in moves if not held else ():
             if os.path.lexists(move.target) and not same_content(move.source, move.target):
@@ -512,12 +561,6 @@ def _is_transcript(path: str) -> bool:
     except FileNotFoundError:
         return True
     return first is not None and isinstance(first.get("type"), str)
-
-
-def _is_leftover(source: str, target: str) -> bool:
-    """Whether the target is what an interrupted move made of the source."""
-    same_time = os.lstat(source).st_mtime_ns == os.lstat(target).st_mtime_ns
-    return same_time and same_content(source, target)
 
 
 def _recorded_project(session_id: str, source: str) -> str:

@@ -15,10 +15,12 @@ from contextlib import suppress
 
 from lifecycle._terminal import (
     NOWHERE,
+    CutShortError,
     RefusedError,
     UnwrittenError,
     accounted_for,
     confirmed,
+    mention,
     message_of,
     print_document,
     print_lines,
@@ -132,6 +134,8 @@ def _run(given: list[str]) -> int:
             sys.stderr.write("\n")
             return _fail(as_json, RefusedError("interrupted"), FAILED)
         return FAILED
+    except CutShortError as error:
+        return _fail(False, error, FAILED)
     except UnwrittenError as error:
         return _fail(False, error, PARTLY)
     except BrokenPipeError:
@@ -300,12 +304,22 @@ def _as_json(options: argparse.Namespace) -> bool:
 
 
 def _delete(options: argparse.Namespace) -> int:
+    from lifecycle._disk import TEMPORARY
+    from lifecycle._places import archive_directory
     from lifecycle.delete import execute_delete, plan_delete
     from lifecycle.tombstone import require_usable
 
     def plan(opts: DeleteOpts) -> DeletePlan:
         root, cache = _directory(options, "projects_root"), _directory(options, "cache_dir")
-        found = plan_delete(root, cache, opts, with_titles=_shows_plan(options), may_fork=True)
+        leftover = os.path.join(archive_directory(_directory(options, "archive_dir")), TEMPORARY)
+        if opts.has_filter and not opts.dry_run and os.path.lexists(leftover):
+            _finish_archives(options)
+        found = plan_delete(
+            *(root, cache, opts),
+            archive_dir=_directory(options, "archive_dir"),
+            with_titles=_shows_plan(options),
+            may_fork=True,
+        )
         if found.matched:
             require_usable(found.tombstone_path)
         return found
@@ -322,11 +336,19 @@ def _recover(root: str | None, cache: str | None) -> None:
 
     outcome = recover_sessions(root, cache)
     if outcome.given_back or outcome.reaped:
-        print(
+        mention(
             f"settled an interrupted delete: {count(len(outcome.given_back), 'session')} given "
-            f"back, {count(len(outcome.reaped), 'session')} removed",
-            file=sys.stderr,
+            f"back, {count(len(outcome.reaped), 'session')} removed"
         )
+
+
+def _finish_archives(options: argparse.Namespace) -> None:
+    from lifecycle._show import count
+    from lifecycle.archive import finish_archives
+
+    places = _directory(options, "projects_root"), _directory(options, "archive_dir")
+    if done := finish_archives(*places):
+        mention(f"finished an interrupted archive of {count(len(done), 'session')}")
 
 
 class _Done:
@@ -476,6 +498,8 @@ def _archive(options: argparse.Namespace) -> int:
 
     def plan(opts: DeleteOpts) -> ArchivePlan:
         root, archive = _directory(options, "projects_root"), _directory(options, "archive_dir")
+        if opts.has_filter and not opts.dry_run:
+            _finish_archives(options)
         return plan_archive(root, archive, opts, with_titles=_shows_plan(options), may_fork=True)
 
     def result(done: ArchivePlan) -> _Done:
@@ -546,14 +570,13 @@ def _add_hint(options: argparse.Namespace, session_id: str, error: Exception) ->
 
 
 def _whereabouts(options: argparse.Namespace, session_id: str) -> str:
-    from lifecycle._archived import archived_ids
-    from lifecycle._places import archive_directory
+    from lifecycle.archive import archived_sessions
     from lifecycle.ids import find_sessions, matches_session_id
     from lifecycle.tombstone import load_tombstones
 
     if find_sessions(session_id, _directory(options, "projects_root")):
         return "it is in its project, not in the archive"
-    if archived_ids(archive_directory(_directory(options, "archive_dir")), session_id):
+    if archived_sessions(_directory(options, "archive_dir"), session_id):
         return "it is archived: see restore"
     dead = load_tombstones(_directory(options, "cache_dir"))
     return "it was deleted" if any(matches_session_id(one, session_id) for one in dead) else ""
