@@ -859,11 +859,14 @@ def test_what_is_appended_to_a_moved_transcript_is_kept(
         with path.open("ab") as file:
             file.write(b"new\n")
 
-    once_placed(monkeypatch, path, write)
     try:
-        archive_session(A, kept)
+        with monkeypatch.context() as patch:
+            once_placed(patch, path, write)
+            archive_session(A, kept)
     except OSError:
         assert path.read_bytes() == content + b"new\n"
+        assert not (kept / f"{A}.jsonl").exists()
+        assert archive_session(A, kept).read_bytes() == content + b"new\n"
     else:
         assert (kept / f"{A}.jsonl").read_bytes() == content + b"new\n"
 

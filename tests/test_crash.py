@@ -263,6 +263,35 @@ def test_a_delete_after_a_killed_move_takes_all_of_a_session_or_nothing(scene: S
 
 
 @pytest.mark.parametrize("scene", ["delete"], indirect=True)
+def test_each_step_of_a_delete_is_on_disk_before_the_next(scene: Scene) -> None:
+    undisturbed(scene)
+    calls = scene.calls
+    commit = max(number for number, name in enumerate(calls) if name == "write")
+    staged = max(number for number in range(commit) if calls[number] == "link")
+    assert calls[staged : staged + 4] == ("link", "unlink", "fsync", "fsync")
+    # The file, and its name.
+    assert calls[commit + 1 : commit + 3] == ("fsync", "fsync")
+    assert calls[-2:] == ("fsync", "unlink")
+
+
+@pytest.mark.parametrize(
+    "scene", ["archive", "archive apart", "restore", "restore apart"], indirect=True
+)
+def test_whatever_is_moved_is_on_disk_before_its_source_goes(scene: Scene) -> None:
+    undisturbed(scene)
+    calls = [*scene.calls, "end"]
+    for number, name in enumerate(calls):
+        # Between two file systems these are refused at first, and the copy is renamed.
+        if name in ("link", "rename") and not scene.apart:
+            assert calls[number + 1] in ("fsync", "rmdir"), f"call {number} of {calls}"
+        if name == "write":
+            rest = calls[number:]
+            assert rest.index("fsync") < min(
+                rest.index(each) for each in ("link", "rename", "end") if each in rest
+            )
+
+
+@pytest.mark.parametrize("scene", ["delete"], indirect=True)
 @pytest.mark.parametrize("code", ERRORS.values(), ids=ERRORS)
 def test_a_commit_that_fails_gives_every_transcript_its_name_back(scene: Scene, code: int) -> None:
     before, _, calls = undisturbed(scene)

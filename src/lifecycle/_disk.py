@@ -101,6 +101,17 @@ def sync_directory(directory: str) -> None:
         _sync(directory, _DIRECTORY)
 
 
+def sync_tree(path: str) -> None:
+    """The entry and all below it are on disk, but for its own name."""
+    found = os.lstat(path)
+    if stat.S_ISDIR(found.st_mode):
+        for name in os.listdir(path):
+            sync_tree(os.path.join(path, name))
+        sync_directory(path)
+    elif stat.S_ISREG(found.st_mode):
+        _sync(path, _NO_FOLLOW)
+
+
 def _sync(path: str, flags: int) -> None:
     descriptor = os.open(path, os.O_RDONLY | flags)
     try:

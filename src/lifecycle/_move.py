@@ -22,6 +22,7 @@ from lifecycle._disk import (
     set_aside,
     superseded,
     sync_directory,
+    sync_tree,
 )
 
 __all__ = ["ArchiveConflictError", "Move", "is_twin", "same_content", "transfer"]
@@ -79,6 +80,13 @@ class Move:
         same = os.path.basename(self.source) == os.path.basename(self.target)
         return same and len(set(parents)) == 1
 
+    def _is_continued(self) -> bool:
+        """Whether the source is a file that begins with all that `target` holds."""
+        files = (self.source, self.target)
+        if not all(stat.S_ISREG(os.lstat(path).st_mode) for path in files):
+            return False
+        return _same_bytes(self.target, self.source, is_beginning=True)
+
     def _is_leftover(self) -> bool:
         return _is_empty_directory(self.source) or same_content(self.source, self.target)
 
@@ -88,6 +96,9 @@ class Move:
         if not _is_free(self.target):
             if self._is_one_place() or not self._is_leftover():
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.target)
+            # Whoever made it may have been killed before it was on disk.
+            sync_tree(self.target)
+            sync_directory(os.path.dirname(self.target))
             return
         self._is_begun = True
         try:
@@ -140,7 +151,7 @@ class Move:
             # An interrupt came so close to the call that only this tells whether it was made.
             if not os.path.lexists(self.target) or not same_content(self.source, self.target):
                 return
-        elif self._is_renamed or not self._may_go(self.source):
+        elif self._is_renamed or not (self._may_go(self.source) or self._is_continued()):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.source)
         remove(self.target)
         self._is_begun = self._is_placed = False
@@ -255,9 +266,10 @@ def is_twin(source: str, target: str) -> bool:
     return same_time and same_content(source, target)
 
 
-def _same_bytes(left: str, right: str) -> bool:
+def _same_bytes(left: str, right: str, *, is_beginning: bool = False) -> bool:
+    """Whether the left is the right, or the beginning of it."""
     with open(left, "rb", buffering=0) as one, open(right, "rb", buffering=0) as two:
         while piece := one.read(PIECE):
             if piece != two.read(len(piece)):
                 return False
-        return not two.read(1)
+        return is_beginning or not two.read(1)

@@ -498,7 +498,9 @@ class _Mover:
         origins = origins_of(self._archive, session_id)
         given = project or ""
         if os.path.isabs(given):
-            given = encode_project(os.path.normpath(given))
+            given = encode_project(os.path.realpath(given))
+            if len(given) > LONGEST_PROJECT:
+                raise ValueError(f"{project} is too long to tell its project: give the name")
         if given in (".", "..") or os.sep in given or "\0" in given:
             raise ValueError(f"{given!r} is not the name of a project directory")
         if origins and not given and len(origins) == 1:

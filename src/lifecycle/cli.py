@@ -210,7 +210,7 @@ def _archive_arguments(parser: argparse.ArgumentParser) -> None:
 def _restore_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sessions", metavar="SESSION", nargs="*", type=some_text, help="session id")
     text = "where a transcript goes whose origin is not recorded"
-    parser.add_argument("--project", action=_Once, type=some_text, help=text)
+    parser.add_argument("--project", action=_Once, type=project_filter, help=text)
 
 
 def _list_arguments(parser: argparse.ArgumentParser) -> None:
