@@ -977,13 +977,24 @@ def test_what_matches_only_since_it_was_shown_is_left_where_it_is(place: Place) 
     assert without(snapshot(place.config), [place.archive]) == without(before, shown)
 
 
-def test_one_that_cannot_be_archived_does_not_stop_the_others(place: Place) -> None:
+def test_a_plan_leaves_alone_what_the_archive_holds_with_other_content(place: Place) -> None:
     write_session(place.root, IN_APP, A, at=AT)
-    target = archive_session(A)
-    path = write_session(place.root, IN_APP, A, at=AT, prompts=["Go on"])
+    archive_session(A)
+    write_session(place.root, IN_APP, A, at=AT, prompts=["Go on"])
+    plan = plan_archive(None, None, ALL)
+    assert plan.matched == ()
+    assert [skip.reason for skip in plan.skipped] == ["the archive holds other content for it"]
+
+
+def test_one_that_cannot_be_archived_does_not_stop_the_others(place: Place) -> None:
+    path = write_session(place.root, IN_APP, A, at=AT)
     unit = write_unit(place, B)
+    plan = plan_archive(None, None, ALL)
+    target = place.archive / f"{A}.jsonl"
+    target.parent.mkdir()
+    target.write_text("{}\n")
     before = snapshot(place.config)
-    done = execute_archive(plan_archive(None, None, ALL))
+    done = execute_archive(plan)
     assert [item.session_id for item in done.archived] == [B]
     assert [(skip.session_id, skip.path) for skip in done.failed] == [(A, path)]
     assert str(target) in done.failed[0].reason

@@ -129,19 +129,30 @@ def plan_archive(
     root = root_directory(projects_root)
     archive = _usable_archive(archive_dir, root)
     found, skipped = select(root, opts, with_titles=with_titles, may_fork=may_fork)
-    twice = [
-        Skipped(item.session_id, item.path, f"also in {', '.join(item.also_in)}")
-        for item in found
-        if item.also_in
-    ]
-    matched = tuple(item for item in found if not item.also_in)
+    judged = ((item, _obstacle(item, archive)) for item in found)
+    left = [Skipped(item.session_id, item.path, reason) for item, reason in judged if reason]
+    if left:
+        bad = {skip.path for skip in left}
+        found = tuple(item for item in found if item.path not in bad)
     return ArchivePlan(
         projects_root=Path(root),
         archive_directory=Path(archive),
-        matched=matched,
-        skipped=by_path(skipped, twice),
+        matched=found,
+        skipped=by_path(skipped, left),
         include_live=opts.include_live,
     )
+
+
+def _obstacle(item: PlanItem, archive: str) -> str:
+    """Why a session that passes the filters cannot be archived, or empty."""
+    if item.also_in:
+        return f"also in {', '.join(item.also_in)}"
+    target = transcript_in(archive, item.session_id)
+    try:
+        is_taken = os.path.lexists(target) and not same_content(item.location, target)
+    except OSError as error:
+        return "" if error.filename == item.location else why(error)
+    return "the archive holds other content for it" if is_taken else ""
 
 
 def execute_archive(plan: ArchivePlan) -> ArchivePlan:
