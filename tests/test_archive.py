@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Place, snapshot, without
+from conftest import Place, Run, snapshot, without
 from lifecycle import (
     AmbiguousSessionError,
     ArchiveConflictError,
@@ -1000,6 +1000,56 @@ def test_one_that_cannot_be_archived_does_not_stop_the_others(place: Place) -> N
     assert str(target) in done.failed[0].reason
     moved = [place.archive / f"{B}.jsonl", place.archive / B]
     assert without(snapshot(place.config), moved) == without(before, unit)
+
+
+def half_archive(place: Place, session_id: str) -> list[Path]:
+    """An archive that was killed when its transcript had gone, and not yet its companions."""
+    path, *companions = write_unit(place, session_id)
+    archive_session(session_id)
+    for companion in companions:
+        mirrored = place.archive / session_id / companion.relative_to(place.config)
+        companion.parent.mkdir(parents=True, exist_ok=True)
+        if mirrored.is_file():
+            companion.hardlink_to(mirrored)
+    return [path, *companions]
+
+
+def test_an_archive_by_filter_finishes_what_another_left(place: Place, run: Run) -> None:
+    unit = half_archive(place, A)
+    assert [path for path in unit if path.exists()]
+    result = run("archive", "--before", "9000d", "-y")
+    assert "finished an interrupted archive of 1 session" in result.err
+    assert [path for path in unit if path.exists()] == []
+
+
+def test_what_it_cannot_finish_it_names_and_leaves(place: Place, run: Run) -> None:
+    unit = half_archive(place, A)
+    todo = next(path for path in unit if path.parent.name == "todos")
+    todo.unlink()
+    todo.write_text("other")
+    before = place.everything()
+    result = run("archive", "--before", "9000d", "-y")
+    assert f"{A}.jsonl: not all of it is archived: " in result.err
+    assert place.everything() == before
+
+
+def test_beside_a_project_that_cannot_be_read_the_others_are_archived(
+    place: Place, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half_archive(place, A)
+    write_session(place.root, IN_WEB, B, at=AT)
+    closed = write_session(place.root, "-closed", C, at=AT).parent
+    original = os.scandir
+
+    def scandir(path: str) -> Any:
+        if path == str(closed):
+            raise PermissionError(13, "Permission denied", path)
+        return original(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    result = run("archive", "--before", "1h", "-y")
+    assert (result.status, "-closed: permission denied" in result.out) == (0, True), result
+    assert (place.archive / f"{B}.jsonl").exists(), result
 
 
 # What is in the archive

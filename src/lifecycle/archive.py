@@ -21,7 +21,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from stat import S_ISREG
@@ -196,23 +196,31 @@ def execute_archive(plan: ArchivePlan) -> ArchivePlan:
 
 def finish_archives(
     projects_root: str | os.PathLike[str] | None, archive_dir: str | os.PathLike[str] | None = None
-) -> tuple[str, ...]:
-    """Finishes archives that were interrupted after the transcript had gone; returns the ids.
+) -> tuple[list[str], list[Skipped]]:
+    """Finishes archives that were interrupted after the transcript had gone.
 
-    By filters nothing would find them any more. What cannot be moved, or is live, stays as it
-    is. Raises OSError where a directory cannot be read.
+    By filters nothing would find them any more. Returns the ids, and what stays as it is and
+    why. Raises ValueError or OSError for an unusable archive directory.
     """
     root = root_directory(projects_root)
     archive = _usable_archive(archive_dir, root)
     if not os.path.isdir(archive):
-        return ()
-    finished = []
+        return [], []
+    finished, left = [], []
     with _Mover.opened(root, archive) as mover:
         for session_id in mover.unfinished():
-            with suppress(OSError, LiveSessionError):
+            reason = ""
+            try:
                 mover.archive(session_id)
                 finished.append(session_id)
-    return tuple(finished)
+            except LiveSessionError as error:
+                reason = f"live: {error.reason}"
+            except OSError as error:
+                reason = why(error)
+            if reason:
+                path = Path(transcript_in(archive, session_id))
+                left.append(Skipped(session_id, path, f"not all of it is archived: {reason}"))
+    return finished, left
 
 
 def archive_session(
@@ -362,8 +370,12 @@ class _Mover:
     def unfinished(self) -> list[str]:
         """Archived ids that own something in their project, but no transcript in any."""
         owners: set[str] = set()
-        for project in projects(self._root).directories:
-            owners.update(self.companions.owners(project))
+        try:
+            for project in projects(self._root).directories:
+                owners.update(self.companions.owners(project))
+        except OSError:
+            # What is hidden may hold the transcript; whoever plans next names it.
+            return []
         archived = {one for one in owners if os.path.lexists(transcript_in(self._archive, one))}
         return sorted(archived - Holders(self._root, archived).by_id.keys())
 

@@ -343,12 +343,15 @@ def _recover(root: str | None, cache: str | None) -> None:
 
 
 def _finish_archives(options: argparse.Namespace) -> None:
-    from lifecycle._show import count
+    from lifecycle._show import count, skip_lines
     from lifecycle.archive import finish_archives
 
     places = _directory(options, "projects_root"), _directory(options, "archive_dir")
-    if done := finish_archives(*places):
+    done, left = finish_archives(*places)
+    if done:
         mention(f"finished an interrupted archive of {count(len(done), 'session')}")
+    for line in skip_lines("left by an interrupted archive", left):
+        mention(line)
 
 
 class _Done:
