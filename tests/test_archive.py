@@ -296,19 +296,25 @@ def test_an_id_in_two_projects_is_ambiguous_and_stays_in_both(place: Place, give
     assert place.everything() == before
 
 
-def test_another_project_that_cannot_be_read_does_not_matter(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unit = write_unit(place, A)
-    closed = write_session(place.root, IN_WEB, B, at=AT).parent
+def deny_listing(monkeypatch: pytest.MonkeyPatch, closed: Path) -> None:
+    """The directory cannot be listed, by whomever."""
+    original = os.scandir
 
     def scandir(path: str) -> Any:
         if path == str(closed):
             raise PermissionError(13, "Permission denied", path)
         return original(path)
 
-    original = os.scandir
     monkeypatch.setattr(os, "scandir", scandir)
+
+
+def test_another_project_that_cannot_be_read_does_not_matter(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unit = write_unit(place, A)
+    closed = write_session(place.root, IN_WEB, B, at=AT).parent
+
+    deny_listing(monkeypatch, closed)
     archive_session(A)
     assert not [path for path in unit if path.exists()]
 
@@ -1039,14 +1045,7 @@ def test_beside_a_project_that_cannot_be_read_the_others_are_archived(
     half_archive(place, A)
     write_session(place.root, IN_WEB, B, at=AT)
     closed = write_session(place.root, "-closed", C, at=AT).parent
-    original = os.scandir
-
-    def scandir(path: str) -> Any:
-        if path == str(closed):
-            raise PermissionError(13, "Permission denied", path)
-        return original(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
+    deny_listing(monkeypatch, closed)
     result = run("archive", "--before", "1h", "-y")
     assert (result.status, "-closed: permission denied" in result.out) == (0, True), result
     assert (place.archive / f"{B}.jsonl").exists(), result

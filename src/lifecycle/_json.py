@@ -20,10 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lifecycle._archived import ArchivedSession
 
+__all__ = ["archived_fields", "document", "list_fields", "plan_fields", "session", "skip", "stamp"]
+
 # From here on the year may have five digits, which a datetime does not have.
 _FAR = 250_000_000_000
-
-__all__ = ["archived_fields", "document", "list_fields", "plan_fields", "session", "skip", "stamp"]
 
 
 def stamp(nanoseconds: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lifecycle._plan import DeleteOpts, local_time, nanoseconds, why
+from lifecycle._plan import DeleteOpts, identity, local_time, nanoseconds, why
 from lifecycle._records import all_earlier, first_cwd, last_recorded, latest_anywhere, stamp_at
 from lifecycle._titles import title_of
 from lifecycle._transcript import Measure, measure
@@ -81,7 +81,7 @@ class Judge:
         if judged and not _is_routine(path):
             return None
         found = measure(path, opts.max_messages)
-        if judged and _identity(judged) != _identity(found.stat):
+        if judged and identity(judged) != identity(found.stat):
             # It was written to meanwhile: what was judged is not what would be planned.
             return None
         if opts.max_messages and found.count > opts.max_messages:
@@ -124,10 +124,6 @@ class Judge:
         if latest is None or latest < before:
             return ""
         return f"its last record is of {local_time(latest).isoformat()}, not before the date"
-
-
-def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _is_settled(status: os.stat_result, before: int) -> bool:

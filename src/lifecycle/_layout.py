@@ -31,6 +31,7 @@ __all__ = [
     "is_session_name",
     "projects",
     "read_project",
+    "stores_in",
     "weigh",
 ]
 
@@ -312,11 +313,26 @@ class Companions:
 
 def _list_stores(config: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for store, table in _IN_STORES.items():
-        for name in _entries(config, store):
-            if owner := _owner(table, name):
+    for store, path in stores_in(config):
+        for name in _entries(path):
+            if owner := _owner(_IN_STORES[store], name):
                 found.setdefault(owner, []).append(f"{store}/{name.rstrip('/')}")
     return found
+
+
+def stores_in(config: str) -> Iterator[tuple[str, str]]:
+    """Name and path of each store, but for links and what lies behind one.
+
+    Nothing is deleted through a link.
+    """
+    for store in STORES:
+        path = config
+        for part in store.split("/"):
+            path = os.path.join(path, part)
+            if os.path.islink(path):
+                break
+        else:
+            yield store, path
 
 
 def _owner(table: str, name: str) -> str | None:
@@ -325,16 +341,8 @@ def _owner(table: str, name: str) -> str | None:
     return next(filter(None, match.groups())) if match else None
 
 
-def _entries(config: str, store: str) -> list[str]:
-    """Sorted names in a store: directories (ending in "/") and regular files, no links.
-
-    A store that is itself a link is not entered: nothing is deleted through one.
-    """
-    path = config
-    for part in store.split("/"):
-        path = os.path.join(path, part)
-        if os.path.islink(path):
-            return []
+def _entries(path: str) -> list[str]:
+    """Sorted names in a store: directories (ending in "/") and regular files, no links."""
     try:
         with os.scandir(path) as scan:
             return sorted(name for entry in scan if (name := _marked(entry)))

@@ -6,7 +6,7 @@ Times are exact: nanoseconds since the epoch inside, local time with its offset 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +20,8 @@ __all__ = [
     "PlanItem",
     "Skipped",
     "by_path",
+    "identity",
+    "leave_out",
     "local_time",
     "nanoseconds",
     "why",
@@ -165,9 +167,13 @@ class PlanItem:
 
     def is_at(self, path: str) -> bool:
         """Whether the file at the path is the planned transcript, unchanged. Raises OSError."""
-        found = os.lstat(path)
         planned = (self.device, self.inode, self.bytes, self.modified_ns)
-        return planned == (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        return planned == identity(os.lstat(path))
+
+
+def identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    """Device, inode, size and modification time: the same as long as a file is the same."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def local_time(nanoseconds_since_epoch: int) -> datetime:
@@ -213,6 +219,18 @@ def why(error: OSError, about: str | Path = "") -> str:
     elif isinstance(error.filename, str) and error.filename != about:
         parts.insert(0, error.filename)
     return ": ".join(parts)
+
+
+def leave_out(
+    items: tuple[PlanItem, ...], obstacle: Callable[[PlanItem], str]
+) -> tuple[tuple[PlanItem, ...], list[Skipped]]:
+    """The items without those that have an obstacle, and these with it as their reason."""
+    judged = ((item, obstacle(item)) for item in items)
+    left = [Skipped(item.session_id, item.path, reason) for item, reason in judged if reason]
+    if left:
+        bad = {skip.path for skip in left}
+        items = tuple(item for item in items if item.path not in bad)
+    return items, left
 
 
 def by_path(*groups: Iterable[Skipped]) -> tuple[Skipped, ...]:

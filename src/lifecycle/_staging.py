@@ -22,7 +22,6 @@ from lifecycle._disk import (
 )
 from lifecycle._layout import (
     STAGED_SUFFIX,
-    STORES,
     SUFFIX,
     TEMPORARY,
     Companions,
@@ -30,6 +29,7 @@ from lifecycle._layout import (
     ids_by_project,
     projects,
     read_project,
+    stores_in,
 )
 from lifecycle._places import config_of
 from lifecycle._plan import Skipped, why
@@ -108,7 +108,9 @@ def _find(root: str) -> tuple[list[Staged], list[str], list[Skipped]]:
     """What is staged, what interrupted moves left, and the projects that hide such things."""
     staged, unread = [], []
     config = config_of(root)
-    leftovers = [os.path.join(root, JOURNAL + TEMPORARY), *(_in_stores(config) if config else ())]
+    stores = stores_in(config) if config else ()
+    leftovers = [os.path.join(path, TEMPORARY) for _, path in stores]
+    leftovers.append(os.path.join(root, JOURNAL + TEMPORARY))
     for project in projects(root).directories:
         try:
             listing = read_project(root, project)
@@ -119,14 +121,6 @@ def _find(root: str) -> tuple[list[Staged], list[str], list[Skipped]]:
         staged += [Staged(root, project, session_id) for session_id in listing.staged]
         leftovers += [os.path.join(root, project, name) for name in listing.temporary]
     return staged, leftovers, unread
-
-
-def _in_stores(config: str) -> Iterator[str]:
-    """Where an interrupted move may have left something in a store; not behind a link."""
-    for store in STORES:
-        path = os.path.join(config, store)
-        if os.path.realpath(path) == os.path.join(os.path.realpath(config), store):
-            yield os.path.join(path, TEMPORARY)
 
 
 def _remove_all(leftovers: list[str]) -> Iterator[Skipped]:

@@ -59,7 +59,16 @@ from lifecycle._places import (
     encode_project,
     root_directory,
 )
-from lifecycle._plan import DeleteOpts, NoFilterError, Plan, PlanItem, Skipped, by_path, why
+from lifecycle._plan import (
+    DeleteOpts,
+    NoFilterError,
+    Plan,
+    PlanItem,
+    Skipped,
+    by_path,
+    leave_out,
+    why,
+)
 from lifecycle._records import LONGEST, first_cwd, parse
 from lifecycle._retention import keep_from_sweep
 from lifecycle._select import change_in, select
@@ -129,15 +138,11 @@ def plan_archive(
     root = root_directory(projects_root)
     archive = _usable_archive(archive_dir, root)
     found, skipped = select(root, opts, with_titles=with_titles, may_fork=may_fork)
-    judged = ((item, _obstacle(item, archive)) for item in found)
-    left = [Skipped(item.session_id, item.path, reason) for item, reason in judged if reason]
-    if left:
-        bad = {skip.path for skip in left}
-        found = tuple(item for item in found if item.path not in bad)
+    matched, left = leave_out(found, lambda item: _obstacle(item, archive))
     return ArchivePlan(
         projects_root=Path(root),
         archive_directory=Path(archive),
-        matched=found,
+        matched=matched,
         skipped=by_path(skipped, left),
         include_live=opts.include_live,
     )
@@ -298,12 +303,12 @@ def _usable_archive(archive_dir: str | os.PathLike[str] | None, root: str) -> st
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), archive)
     config = config_of(root)
     swept = [root, *(os.path.join(config, store) for store in STORES if config)]
-    for place in swept:
-        if _is_below(archive, place) or _is_below(root, archive):
-            raise ValueError(
-                f"the archive directory {archive} and {place} must lie apart: "
-                "the retention sweep empties whatever lies there"
-            )
+    around = [place for place in swept if _is_below(archive, place)]
+    if around or _is_below(root, archive):
+        raise ValueError(
+            f"the archive directory {archive} and {(around or swept)[0]} must lie apart: "
+            "the retention sweep empties whatever lies there"
+        )
     return archive
 
 

@@ -10,7 +10,7 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from lifecycle._terminal import (
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from lifecycle._plan import DeleteOpts, Plan, PlanItem
     from lifecycle.archive import ArchivePlan
     from lifecycle.delete import DeletePlan
+    from lifecycle.ids import SessionNotFoundError
 
     P = TypeVar("P", bound=Plan)
 
@@ -304,16 +305,11 @@ def _as_json(options: argparse.Namespace) -> bool:
 
 
 def _delete(options: argparse.Namespace) -> int:
-    from lifecycle._disk import TEMPORARY
-    from lifecycle._places import archive_directory
     from lifecycle.delete import execute_delete, plan_delete
     from lifecycle.tombstone import require_usable
 
     def plan(opts: DeleteOpts) -> DeletePlan:
         root, cache = _directory(options, "projects_root"), _directory(options, "cache_dir")
-        leftover = os.path.join(archive_directory(_directory(options, "archive_dir")), TEMPORARY)
-        if opts.has_filter and not opts.dry_run and os.path.lexists(leftover):
-            _finish_archives(options)
         found = plan_delete(
             *(root, cache, opts),
             archive_dir=_directory(options, "archive_dir"),
@@ -330,16 +326,23 @@ def _delete(options: argparse.Namespace) -> int:
     return _by_plan(options, plan, execute_delete, result, "for good")
 
 
-def _recover(root: str | None, cache: str | None) -> None:
+def _recover(options: argparse.Namespace) -> None:
+    """Settles what interrupted runs left, and what they were moving when that is in the way."""
+    from lifecycle._disk import TEMPORARY
+    from lifecycle._places import archive_directory
     from lifecycle._show import count
     from lifecycle.delete import recover_sessions
 
+    root, cache = _directory(options, "projects_root"), _directory(options, "cache_dir")
     outcome = recover_sessions(root, cache)
     if outcome.given_back or outcome.reaped:
         mention(
             f"settled an interrupted delete: {count(len(outcome.given_back), 'session')} given "
             f"back, {count(len(outcome.reaped), 'session')} removed"
         )
+    leftover = os.path.join(archive_directory(_directory(options, "archive_dir")), TEMPORARY)
+    if options.command == "archive" or os.path.lexists(leftover):
+        _finish_archives(options)
 
 
 def _finish_archives(options: argparse.Namespace) -> None:
@@ -385,7 +388,7 @@ def _by_plan(
     if sys.stdout is None:
         raise RefusedError(NOWHERE)
     if opts.has_filter and not opts.dry_run:
-        _recover(_directory(options, "projects_root"), _directory(options, "cache_dir"))
+        _recover(options)
     with progress("reading sessions"):
         plan = done = make_plan(opts)
     aborted = False
@@ -445,15 +448,12 @@ def _shown_and_confirmed(
 
 def _nothing_matched(options: argparse.Namespace, opts: DeleteOpts, plan: Plan) -> int:
     from lifecycle._show import filters_text, inert, skip_lines
-    from lifecycle.ids import SessionNotFoundError, find_sessions
+    from lifecycle.ids import find_sessions
 
     left = [skip for skip in plan.skipped if skip.session_id] if opts.session_id else []
     if opts.session_id and not left and not find_sessions(opts.session_id, plan.projects_root):
-        error = SessionNotFoundError(opts.session_id)
-        for skip in plan.skipped:
-            error.add_note(f"{skip.path}: {skip.reason}")
-        _add_hint(options, opts.session_id, error)
-        raise error
+        notes = [f"{skip.path}: {skip.reason}" for skip in plan.skipped]
+        raise _not_found(options, opts.session_id, notes)
     if not _as_json(options):
         print_lines(skip_lines("left alone", plan.skipped))
         missing = _missing(str(plan.projects_root))
@@ -501,8 +501,6 @@ def _archive(options: argparse.Namespace) -> int:
 
     def plan(opts: DeleteOpts) -> ArchivePlan:
         root, archive = _directory(options, "projects_root"), _directory(options, "archive_dir")
-        if opts.has_filter and not opts.dry_run:
-            _finish_archives(options)
         return plan_archive(root, archive, opts, with_titles=_shows_plan(options), may_fork=True)
 
     def result(done: ArchivePlan) -> _Done:
@@ -557,6 +555,19 @@ def _told(lines: list[str]) -> list[str]:
     except OSError:
         return lines
     return []
+
+
+def _not_found(
+    options: argparse.Namespace, session_id: str, notes: Iterable[str] = ()
+) -> SessionNotFoundError:
+    """The error for a session that is not where it was looked for, with notes and a hint."""
+    from lifecycle.ids import SessionNotFoundError
+
+    error = SessionNotFoundError(session_id)
+    for note in notes:
+        error.add_note(note)
+    _add_hint(options, session_id, error)
+    return error
 
 
 def _add_hint(options: argparse.Namespace, session_id: str, error: Exception) -> None:
@@ -641,15 +652,12 @@ def _list(options: argparse.Namespace) -> int:
 
     from lifecycle._places import root_directory
     from lifecycle._select import Selection
-    from lifecycle.ids import SessionNotFoundError
 
     root = root_directory(_directory(options, "projects_root"))
     with progress("looking for sessions"):
         selection = Selection(root, replace(opts, include_live=True), with_titles=True)
     if opts.session_id and not selection.candidates and not selection.skipped:
-        error = SessionNotFoundError(opts.session_id)
-        _add_hint(options, opts.session_id, error)
-        raise error
+        raise _not_found(options, opts.session_id)
     selection.sort_by_age()
     if _as_json(options):
         from lifecycle._json import list_fields
@@ -666,14 +674,11 @@ def _list(options: argparse.Namespace) -> int:
 
 def _list_archived(options: argparse.Namespace, opts: DeleteOpts | None) -> int:
     from lifecycle.archive import archived_sessions, fitting
-    from lifecycle.ids import SessionNotFoundError
 
     wanted = opts.session_id or None if opts else None
     found = archived_sessions(_directory(options, "archive_dir"), wanted)
     if wanted and not found:
-        error = SessionNotFoundError(wanted)
-        _add_hint(options, wanted, error)
-        raise error
+        raise _not_found(options, wanted)
     if opts is not None and opts.has_filter:
         found = fitting(found, opts)
     if _as_json(options):

@@ -23,7 +23,16 @@ from lifecycle._disk import exclusive, rename_new, sync_directory
 from lifecycle._layout import Companions
 from lifecycle._live import live_sessions
 from lifecycle._places import archive_directory, config_of, root_directory
-from lifecycle._plan import DeleteOpts, NoFilterError, Plan, PlanItem, Skipped, by_path, why
+from lifecycle._plan import (
+    DeleteOpts,
+    NoFilterError,
+    Plan,
+    PlanItem,
+    Skipped,
+    by_path,
+    leave_out,
+    why,
+)
 from lifecycle._select import CHANGED, GONE, change_in, select
 from lifecycle._staging import (
     Holders,
@@ -89,17 +98,12 @@ def plan_delete(
     matched, skipped = select(root, opts, with_titles=with_titles, may_fork=may_fork)
     archive = archive_directory(archive_dir)
     archive = archive if os.path.isdir(archive) else ""
-    judged = ((item, _obstacle(item, archive)) for item in matched)
-    left = [Skipped(item.session_id, item.path, reason) for item, reason in judged if reason]
-    if left:
-        bad = {skip.path for skip in left}
-        matched = tuple(item for item in matched if item.path not in bad)
-        skipped = by_path(skipped, left)
+    matched, left = leave_out(matched, lambda item: _obstacle(item, archive))
     return DeletePlan(
         projects_root=Path(root),
         tombstone_path=tombstone_path(cache_dir),
         matched=matched,
-        skipped=skipped,
+        skipped=by_path(skipped, left),
         include_live=opts.include_live,
     )
 
